@@ -1,0 +1,3 @@
+"""The dual-encoding Transformer (DET) for molecules, networks and knowledge graphs."""
+
+__version__ = "0.1.0"
