@@ -1,0 +1,266 @@
+"""The dual-encoder layer: two encoders that bias each other, written once for all kinds of graph."""
+
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from detgraph.nn.neighborhood import Neighborhood, SemanticSet, Sparse
+from detgraph.nn.semantic import SEMANTIC_FORMS, BiasForm, SemanticForm, attention_bias
+from detgraph.nn.structural import STRUCTURAL_FORMS, StructuralForm
+
+Block = Literal["plain", "pre_norm", "post_norm"]
+MutualBias = Literal["both", "to_structural", "to_semantic", "none"]
+
+
+def split_heads(x: Tensor, heads: int) -> Tensor:
+    """(..., heads * channels) to (..., heads, channels)."""
+    return x.view(*x.shape[:-1], heads, -1)
+
+
+class DualAttention(NamedTuple):
+    """Who attended to whom: what `return_attention_weights` gives beside the output."""
+
+    edge_index: Tensor | None  # (2, pairs) as (source, target); None for dense neighbourhoods
+    structural: Tensor | None  # (pairs, heads) or (batch, heads, nodes, nodes); None if not used
+    semantic: Tensor | None
+
+
+class LayerOutput(NamedTuple):
+    """All a model wants of a layer."""
+
+    x: Tensor
+    states: Tensor  # what ⊖ compares: (..., nodes, semantic heads, channels)
+    z: Tensor | None  # semantic scores of all pairs
+    structural: Tensor | None  # attention weights
+    semantic: Tensor | None
+
+
+class DualEncoderLayer(nn.Module):
+    r"""One layer of the dual-encoding Transformer.
+
+    .. math::
+        A^{st} &= \mathrm{softmax}_{\{i\} \cup N(i)}(q_i \cdot k_j/\sqrt{d} + p_{ij} + s_{ij}) \\
+        A^{se} &= \mathrm{softmax}_{\{i\} \cup N(i) \cup S(i)}(s_{ij} + q_i \cdot k_j/\sqrt{d} + p_{ij}) \\
+        h_i &= \sum_j (\tau A^{st}_{ij} + (1 - \tau) A^{se}_{ij})\, v_j
+
+    with the semantic score :math:`s_{ij} = v_i \ominus v_j`. An encoder whose share is nil is not built:
+    τ=1 is the structural encoder alone (dot-product GAT, Graphormer, HittER), τ=0 the semantic one.
+
+    Args:
+        in_channels: size of each input state.
+        head_channels: size of each head's output.
+        heads: number of attention heads.
+        concat: concatenate the heads (else average them); residual blocks always concatenate.
+        tau: share of the structural encoder, fixed in [0, 1], or ``"learnable"``.
+        structural: form of the structural score.
+        semantic: form of the operator ⊖.
+        semantic_heads: scorers of the semantic encoder: ``heads`` (default) or 1 for all heads.
+        shared_semantic: the layer owns no ⊖; ``z`` is computed once by the model and handed to `forward`.
+        semantic_bias: how ``z`` enters the logits.
+        mutual_bias: which encoder's scores bias the other's.
+        block: ``"plain"`` (GAT style: one projection, no norm), ``"pre_norm"`` (Graphormer) or
+            ``"post_norm"`` (BERT, HittER); the latter have a residual, their own Q, K, V, O and an FFN.
+        ffn_channels: hidden size of the FFN; default: the size of the states.
+        dropout: on the outputs of attention and FFN inside residual blocks.
+        attention_dropout: on attention weights.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        head_channels: int,
+        heads: int = 8,
+        *,
+        concat: bool = True,
+        tau: float | Literal["learnable"] = 0.5,
+        structural: StructuralForm = "dot",
+        semantic: SemanticForm = "l1",
+        semantic_heads: int | None = None,
+        shared_semantic: bool = False,
+        semantic_bias: BiasForm = "z",
+        mutual_bias: MutualBias = "both",
+        block: Block = "plain",
+        ffn_channels: int | None = None,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        width = heads * head_channels
+        if tau != "learnable" and not 0 <= tau <= 1:
+            raise ValueError(f"tau must be 'learnable' or in [0, 1] (got {tau})")
+        if block != "plain" and in_channels != width:
+            raise ValueError(
+                f"a residual block keeps its size: heads * head_channels must be in_channels "
+                f"(got {heads} * {head_channels} != {in_channels})"
+            )
+        self.in_channels, self.head_channels, self.heads = in_channels, head_channels, heads
+        self.concat, self.block = concat or block != "plain", block
+        self.semantic_bias, self.mutual_bias = semantic_bias, mutual_bias
+        self.semantic_heads = semantic_heads or heads
+        self.uses_structural, self.uses_semantic = tau != 0, tau != 1
+
+        if tau == "learnable":
+            self.tau_logit = nn.Parameter(torch.zeros(()))
+        self.fixed_tau = None if tau == "learnable" else float(tau)
+
+        if block == "plain":
+            self.project = nn.Linear(in_channels, width, bias=False)
+            nn.init.xavier_uniform_(self.project.weight)
+            self.bias = nn.Parameter(torch.zeros(width if concat else head_channels))
+        else:
+            self.query, self.key, self.value, self.out = (nn.Linear(width, width) for _ in range(4))
+            self.attention_norm, self.ffn_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+            inner = ffn_channels or width
+            self.ffn = nn.Sequential(nn.Linear(width, inner), nn.GELU(), nn.Linear(inner, width))
+        self.dropout, self.attention_dropout = nn.Dropout(dropout), nn.Dropout(attention_dropout)
+        if self.uses_structural:
+            self.structural = STRUCTURAL_FORMS[structural](heads, head_channels)
+        self.operator = (
+            SEMANTIC_FORMS[semantic](self.semantic_heads, width // self.semantic_heads)
+            if self.uses_semantic and not shared_semantic
+            else None
+        )
+
+    @property
+    def tau(self) -> Tensor | float:
+        """The share of the structural encoder."""
+        return self.tau_logit.sigmoid() if self.fixed_tau is None else self.fixed_tau
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor | Neighborhood,
+        semantic_index: Tensor | None = None,
+        *,
+        semantic_set: SemanticSet = "union",
+        position_bias: Tensor | None = None,
+        z: Tensor | None = None,
+        return_attention_weights: bool = False,
+    ) -> Tensor | tuple[Tensor, DualAttention]:
+        """Encode every node.
+
+        Args:
+            x: (nodes, in_channels), dense or sparse; (batch, nodes, in_channels) with a `Dense`.
+            edge_index: PyG edges (source, target), or a ready `Neighborhood`.
+            semantic_index: semantic neighbours (source, target), with edges only.
+            semantic_set: what the semantic encoder attends to, with edges only.
+            position_bias: added to the structural scores, one number a pair and head.
+            z: semantic scores of all pairs, where the layer shares its operator.
+            return_attention_weights: also return a `DualAttention`.
+
+        Returns:
+            (nodes, heads * head_channels), or (nodes, head_channels) without ``concat``.
+        """
+        neighborhood = (
+            edge_index
+            if isinstance(edge_index, Neighborhood)
+            else Sparse.from_edges(edge_index, x.size(0), semantic_index, semantic_set)
+        )
+        out = self.encode(x, neighborhood, position_bias, z)
+        if not return_attention_weights:
+            return out.x
+        index = (
+            torch.stack([neighborhood.source, neighborhood.target])
+            if isinstance(neighborhood, Sparse)
+            else None
+        )
+        return out.x, DualAttention(index, out.structural, out.semantic)
+
+    def encode(
+        self,
+        x: Tensor,
+        neighborhood: Neighborhood,
+        position_bias: Tensor | None = None,
+        z: Tensor | None = None,
+    ) -> LayerOutput:
+        """Like `forward`, with the scores and states that a model needs for L_sn and for fetching."""
+        normed = self.attention_norm(x) if self.block == "pre_norm" else x
+        query, key, value, states = self.projections(normed)
+        if self.operator is not None:
+            z = self.operator(states, neighborhood)
+        structural, semantic = self.attention(query, key, z, position_bias, neighborhood)
+        weights = self.combine(structural, semantic)
+        attended = neighborhood.aggregate(self.attention_dropout(weights), value)  # (..., heads, channels)
+        return LayerOutput(self.finish(x, attended), states, z, structural, semantic)
+
+    def projections(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Query, key and value (..., nodes, heads, channels), and the states that ⊖ compares."""
+        if self.block == "plain":
+            projected = x @ self.project.weight.t()  # x may be sparse
+            split = split_heads(projected, self.heads)
+            return split, split, split, split_heads(projected, self.semantic_heads)
+        query, key, value = (
+            split_heads(linear(x), self.heads) for linear in (self.query, self.key, self.value)
+        )
+        return query, key, value, split_heads(x, self.semantic_heads)
+
+    def attention(
+        self,
+        query: Tensor,
+        key: Tensor,
+        z: Tensor | None,
+        position_bias: Tensor | None,
+        neighborhood: Neighborhood,
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """The weights of the two encoders, each biased by the other's scores; None for an absent one."""
+        structural_scores = semantic_scores = None
+        if self.uses_structural:
+            structural_scores = self.structural(query, key, neighborhood)
+            if position_bias is not None:
+                structural_scores = structural_scores + position_bias
+        if self.uses_semantic:
+            if z is None:
+                raise ValueError("a layer with shared_semantic=True needs z")
+            semantic_scores = attention_bias(z, self.semantic_bias)
+        if structural_scores is None or semantic_scores is None:
+            return (
+                None
+                if structural_scores is None
+                else neighborhood.softmax(structural_scores, neighborhood.structural),
+                None
+                if semantic_scores is None
+                else neighborhood.softmax(semantic_scores, neighborhood.semantic),
+            )
+        both = structural_scores + semantic_scores
+        structural = neighborhood.softmax(
+            both if self.mutual_bias in ("both", "to_structural") else structural_scores,
+            neighborhood.structural,
+        )
+        if neighborhood.one_set and self.mutual_bias == "both":  # the same logits over the same set
+            return structural, structural
+        semantic = neighborhood.softmax(
+            both if self.mutual_bias in ("both", "to_semantic") else semantic_scores, neighborhood.semantic
+        )
+        return structural, semantic
+
+    def combine(self, structural: Tensor | None, semantic: Tensor | None) -> Tensor:
+        """``τ·A_st + (1 - τ)·A_se``: both encoders read the same values, so their weights can be mixed."""
+        if semantic is None or structural is semantic:
+            assert structural is not None
+            return structural
+        if structural is None:
+            return semantic
+        return self.tau * structural + (1 - self.tau) * semantic
+
+    def finish(self, x: Tensor, attended: Tensor) -> Tensor:
+        """Join the heads; in residual blocks also output projection, norms and FFN."""
+        if self.block == "plain":
+            return (attended.flatten(-2) if self.concat else attended.mean(dim=-2)) + self.bias
+        attended = self.dropout(self.out(attended.flatten(-2)))
+        if self.block == "pre_norm":
+            x = x + attended
+            out: Tensor = x + self.dropout(self.ffn(self.ffn_norm(x)))
+            return out
+        x = self.attention_norm(x + attended)
+        normed: Tensor = self.ffn_norm(x + self.dropout(self.ffn(x)))
+        return normed
+
+    def extra_repr(self) -> str:
+        """Sizes and what is built."""
+        encoders = "+".join(
+            name
+            for name, used in (("structural", self.uses_structural), ("semantic", self.uses_semantic))
+            if used
+        )
+        return f"{self.in_channels}, {self.head_channels}, heads={self.heads}, block={self.block}, {encoders}"

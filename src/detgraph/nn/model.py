@@ -1,0 +1,128 @@
+"""DET: embedded nodes in, states out, through a stack of dual-encoder layers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from torch import Tensor, nn
+
+from detgraph.nn.layer import Block, DualEncoderLayer, LayerOutput, MutualBias
+from detgraph.nn.neighborhood import Neighborhood
+from detgraph.nn.semantic import SEMANTIC_FORMS, BiasForm, SemanticForm, SemanticOperator
+from detgraph.nn.structural import StructuralForm
+
+Tau = float | Literal["learnable", "alternate"]
+
+
+@dataclass(frozen=True)
+class DualEncoding:
+    """The choices about the two encoders that hold for all layers of a model."""
+
+    tau: Tau = 0.5
+    structural: StructuralForm = "dot"
+    semantic: SemanticForm = "l1"
+    semantic_bias: BiasForm = "z"
+    mutual_bias: MutualBias = "both"
+    semantic_heads: int | None = None  # scorers a layer; None = one for each attention head
+    share_layers: bool = False  # one ⊖ for all layers and heads, read once at the input
+    dropout: float = 0.0
+    attention_dropout: float = 0.0
+
+    @property
+    def uses_semantic(self) -> bool:
+        """Whether there is a semantic encoder at all."""
+        return self.tau != 1
+
+    def layer(
+        self,
+        depth: int,
+        in_channels: int,
+        head_channels: int,
+        heads: int,
+        *,
+        block: Block,
+        concat: bool = True,
+        ffn_channels: int | None = None,
+    ) -> DualEncoderLayer:
+        """The layer at ``depth``; alternating layers are structural, semantic, structural and so on."""
+        return DualEncoderLayer(
+            in_channels,
+            head_channels,
+            heads,
+            concat=concat,
+            tau=float(depth % 2 == 0) if self.tau == "alternate" else self.tau,
+            structural=self.structural,
+            semantic=self.semantic,
+            semantic_heads=self.semantic_heads,
+            shared_semantic=self.share_layers,
+            semantic_bias=self.semantic_bias,
+            mutual_bias=self.mutual_bias,
+            block=block,
+            ffn_channels=ffn_channels,
+            dropout=self.dropout,
+            attention_dropout=self.attention_dropout,
+        )
+
+    def shared_operator(self, channels: int) -> SemanticOperator | None:
+        """The one ⊖ of all layers and heads (h + 1 numbers), if it is shared and used."""
+        if not (self.share_layers and self.uses_semantic):
+            return None
+        return SEMANTIC_FORMS[self.semantic](1, channels)
+
+
+class Encoded(NamedTuple):
+    """Final states and what each layer did."""
+
+    x: Tensor
+    layers: list[LayerOutput]
+
+
+class DET(nn.Module):
+    """A stack of dual-encoder layers.
+
+    Args:
+        layers: the layers, each fitting the one before.
+        operator: one ⊖ for all layers, applied once to the semantic states at the input.
+        between: applied between two layers, e.g. ELU and dropout in GAT style.
+        norm: applied to the output, e.g. a LayerNorm after pre-norm blocks.
+    """
+
+    def __init__(
+        self,
+        layers: Sequence[DualEncoderLayer],
+        *,
+        operator: SemanticOperator | None = None,
+        between: nn.Module | None = None,
+        norm: nn.Module | None = None,
+    ) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+        self.operator = operator
+        self.between = between or nn.Identity()
+        self.norm = norm or nn.Identity()
+
+    def forward(
+        self,
+        x: Tensor,
+        neighborhood: Neighborhood,
+        position_bias: Tensor | None = None,
+        semantic_states: Tensor | None = None,
+    ) -> Encoded:
+        """Encode all nodes.
+
+        Args:
+            x: (nodes, channels) or (batch, nodes, channels).
+            neighborhood: who may attend to whom.
+            position_bias: added to the structural scores of every layer.
+            semantic_states: what a shared ⊖ compares, (..., nodes, channels); default ``x``.
+        """
+        z = None
+        if self.operator is not None:
+            states = x if semantic_states is None else semantic_states
+            z = self.operator(states.unsqueeze(-2), neighborhood)
+        outputs: list[LayerOutput] = []
+        for depth, layer in enumerate(self.layers):
+            assert isinstance(layer, DualEncoderLayer)
+            outputs.append(layer.encode(x if depth == 0 else self.between(x), neighborhood, position_bias, z))
+            x = outputs[-1].x
+        return Encoded(self.norm(x), outputs)

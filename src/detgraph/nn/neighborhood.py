@@ -1,0 +1,160 @@
+"""Who may attend to whom: one interface, a dense (padded batch) and a sparse (CSR) form.
+
+A neighbourhood is a list of pairs (i, j), "node i may attend to node j", with two memberships: pairs
+of the structural set {i} ∪ N(i) and pairs of the semantic set. Every score of the architecture is made
+of three pair primitives (``dot``, ``l1``, ``outer_sum``), so each encoder is written once for both forms.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch_geometric.utils import softmax as segment_softmax
+from typing_extensions import override
+
+SemanticSet = Literal["union", "fetched"]
+
+
+class Neighborhood(ABC):
+    """The pairs of nodes that may attend to each other."""
+
+    structural: Tensor
+    """Which pairs belong to {i} ∪ N(i); broadcasts against scores."""
+    semantic: Tensor
+    """Which pairs belong to the semantic set; the same object as ``structural`` if the sets are equal."""
+
+    @abstractmethod
+    def dot(self, a: Tensor, b: Tensor) -> Tensor:
+        """``a_i · b_j`` per head, for every pair."""
+
+    @abstractmethod
+    def l1(self, a: Tensor, b: Tensor) -> Tensor:
+        """``Σ_d |a_i - b_j|_d`` per head, for every pair."""
+
+    @abstractmethod
+    def outer_sum(self, a: Tensor, b: Tensor) -> Tensor:
+        """``a_i + b_j`` per head, for every pair, of one number a node and head."""
+
+    @abstractmethod
+    def softmax(self, scores: Tensor, members: Tensor) -> Tensor:
+        """Softmax over each node's members; pairs outside get weight 0."""
+
+    @abstractmethod
+    def aggregate(self, weights: Tensor, values: Tensor) -> Tensor:
+        """``Σ_j weights_ij · values_j`` for every node i."""
+
+    @property
+    def one_set(self) -> bool:
+        """Whether both encoders attend to the same pairs, as on molecules."""
+        return self.structural is self.semantic
+
+
+@dataclass(frozen=True, eq=False)
+class Dense(Neighborhood):
+    """A padded batch of small graphs or sequences: every pair of its tokens.
+
+    Nodes are (batch, nodes, heads, dim), scores (batch, heads, nodes, nodes).
+    """
+
+    structural: Tensor  # bool, broadcasts to (batch, 1, nodes, nodes)
+    semantic: Tensor
+
+    @classmethod
+    def from_mask(cls, structural: Tensor, semantic: Tensor | None = None) -> "Dense":
+        """Every node attends to all tokens that exist: masks are (batch, nodes), True = exists."""
+        members = structural[:, None, None, :]
+        return cls(members, members if semantic is None else semantic[:, None, None, :])
+
+    @override
+    def dot(self, a: Tensor, b: Tensor) -> Tensor:
+        return a.transpose(1, 2) @ b.permute(0, 2, 3, 1)
+
+    @override
+    def l1(self, a: Tensor, b: Tensor) -> Tensor:
+        return torch.cdist(a.transpose(1, 2), b.transpose(1, 2), p=1.0)
+
+    @override
+    def outer_sum(self, a: Tensor, b: Tensor) -> Tensor:
+        return a.transpose(1, 2)[:, :, :, None] + b.transpose(1, 2)[:, :, None, :]
+
+    @override
+    def softmax(self, scores: Tensor, members: Tensor) -> Tensor:
+        # A large negative number instead of -inf keeps rows without any member (padding) free of NaN.
+        masked = scores.masked_fill(~members, torch.finfo(scores.dtype).min)
+        return masked.softmax(dim=-1).masked_fill(~members, 0.0)
+
+    @override
+    def aggregate(self, weights: Tensor, values: Tensor) -> Tensor:
+        return (weights @ values.transpose(1, 2)).transpose(1, 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Sparse(Neighborhood):
+    """One graph of any size: a list of pairs, sorted by the attending node.
+
+    Nodes are (nodes, heads, dim), scores (pairs, heads). Cost grows with the number of pairs.
+    """
+
+    target: Tensor  # (pairs,) the attending node i
+    source: Tensor  # (pairs,) the node j attended to
+    structural: Tensor  # (pairs, 1) bool
+    semantic: Tensor  # (pairs, 1) bool
+    loop: Tensor  # (pairs,) bool: the pair (i, i) that every node has
+    num_nodes: int
+
+    @classmethod
+    def from_edges(
+        cls,
+        edge_index: Tensor,
+        num_nodes: int,
+        fetched: Tensor | None = None,
+        semantic_set: SemanticSet = "union",
+    ) -> "Sparse":
+        """Pairs {i} ∪ N(i) ∪ S(i) from PyG edges (source, target).
+
+        Args:
+            edge_index: (2, edges); self-loops in it are ignored, every node attends to itself once.
+            num_nodes: how many nodes there are.
+            fetched: (2, pairs) semantic neighbours as (source, target), disjoint from the edges.
+            semantic_set: the semantic encoder attends to {i} ∪ N(i) ∪ S(i) or to {i} ∪ S(i).
+        """
+        if fetched is None:
+            fetched = edge_index.new_empty((2, 0))
+        edges, extra, device = edge_index.size(1), fetched.size(1), edge_index.device
+        nodes = torch.arange(num_nodes, device=device)
+        pairs = torch.cat([nodes.expand(2, -1), edge_index, fetched], dim=1)
+        loop = torch.arange(pairs.size(1), device=device) < num_nodes
+        is_edge = torch.cat([loop[:num_nodes], edge_index[0] != edge_index[1], loop.new_zeros(extra)])
+        is_fetched = torch.cat([loop[:num_nodes], loop.new_zeros(edges), loop.new_ones(extra)])
+        order = pairs[1].argsort(stable=True)
+        structural = is_edge[order, None]
+        semantic = (
+            is_fetched[order, None] | structural if semantic_set == "union" else is_fetched[order, None]
+        )
+        return cls(pairs[1, order], pairs[0, order], structural, semantic, loop[order], num_nodes)
+
+    @override
+    def dot(self, a: Tensor, b: Tensor) -> Tensor:
+        return (a[self.target] * b[self.source]).sum(dim=-1)
+
+    @override
+    def l1(self, a: Tensor, b: Tensor) -> Tensor:
+        return (a[self.target] - b[self.source]).abs().sum(dim=-1)
+
+    @override
+    def outer_sum(self, a: Tensor, b: Tensor) -> Tensor:
+        return a[self.target] + b[self.source]
+
+    @override
+    def softmax(self, scores: Tensor, members: Tensor) -> Tensor:
+        masked = scores.masked_fill(~members, -torch.inf)
+        weights: Tensor = segment_softmax(masked, self.target, num_nodes=self.num_nodes, dim=0)
+        return weights
+
+    @override
+    def aggregate(self, weights: Tensor, values: Tensor) -> Tensor:
+        messages = weights[:, :, None] * values[self.source]  # (pairs, heads, dim)
+        out = messages.new_zeros((self.num_nodes, *messages.shape[1:]))
+        return out.index_add(0, self.target, messages)
