@@ -1,11 +1,17 @@
 """Exact search: every score, a block of rows at a time, so that no n × n matrix is ever held."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from typing_extensions import override
+
+from detgraph.nn.neighborhood import Dense
+from detgraph.nn.semantic import SearchSpace, SemanticOperator
 
 BLOCK_NUMBERS = 2**24  # scores held at once: 64 MB in float32
+NOT_FINITE = "the states that select semantic neighbours are not finite: training has diverged"
 
 ScoreBlock = Callable[[Tensor], Tensor]
 """Rows (block,) to their scores against all nodes (block, nodes); the higher the nearer."""
@@ -17,7 +23,43 @@ def metric_scores(vectors: Tensor, metric: str) -> ScoreBlock:
     def score(rows: Tensor) -> Tensor:
         if metric == "dot":
             return vectors[rows] @ vectors.t()
-        return -torch.cdist(vectors[rows], vectors, p=1.0 if metric == "l1" else 2.0)
+        # Matrix products would round away small L2 distances between states far from the origin.
+        mode = "donot_use_mm_for_euclid_dist"
+        return -torch.cdist(vectors[rows], vectors, p=1.0 if metric == "l1" else 2.0, compute_mode=mode)
+
+    return score
+
+
+@dataclass(frozen=True, eq=False)
+class Rows(Dense):
+    """Some rows against all nodes."""
+
+    rows: Tensor
+
+    @override
+    def dot(self, a: Tensor, b: Tensor) -> Tensor:
+        return super().dot(a[:, self.rows], b)
+
+    @override
+    def l1(self, a: Tensor, b: Tensor) -> Tensor:
+        return super().l1(a[:, self.rows], b)
+
+    @override
+    def outer_sum(self, a: Tensor, b: Tensor) -> Tensor:
+        return super().outer_sum(a[:, self.rows], b)
+
+
+def search_space(operator: SemanticOperator, states: Tensor) -> SearchSpace | ScoreBlock:
+    """Where the best nodes by ``z`` (mean over heads) are found; states are (nodes, heads, channels)."""
+    space = operator.search_space(states)
+    if space is not None:
+        return space
+    everything = torch.ones(1, dtype=torch.bool)
+
+    def score(rows: Tensor) -> Tensor:
+        z: Tensor = operator(states[None], Rows(everything, everything, rows))  # (1, heads, rows, nodes)
+        mean: Tensor = z[0].mean(dim=0)
+        return mean
 
     return score
 
@@ -30,6 +72,8 @@ def exact_search(score: ScoreBlock, rows: Tensor, num_nodes: int, k: int, exclud
     for start in range(0, len(rows), step):
         block = rows[start : start + step]
         scores = score(block)
+        if not scores.isfinite().all():
+            raise ValueError(NOT_FINITE)
         row, column = excluded.pairs(block)
         scores[row, column] = -torch.inf
         best = scores.topk(width, dim=1)
@@ -42,12 +86,14 @@ class Exclusions:
 
     def __init__(self, edge_index: Tensor, num_nodes: int) -> None:
         nodes = torch.arange(num_nodes)
-        target = torch.cat([edge_index[1].cpu(), nodes])
-        order = target.argsort(stable=True)
-        self.members = torch.cat([edge_index[0].cpu(), nodes])[order]
-        self.count = torch.bincount(target, minlength=num_nodes)  # (nodes,)
+        source, target = torch.cat([edge_index.cpu(), nodes.expand(2, -1)], dim=1)
+        # Unique, since self-loops and repeated edges must not be counted as further excluded nodes.
+        self.keys: Tensor = torch.unique(
+            target * num_nodes + source
+        )  # (pairs,) sorted by target, then source
+        self.members = self.keys % num_nodes
+        self.count = torch.bincount(self.keys // num_nodes, minlength=num_nodes)  # (nodes,)
         self.start = self.count.cumsum(0) - self.count
-        self.keys = (target[order] * num_nodes + self.members).sort().values
         self.num_nodes = num_nodes
 
     def pairs(self, rows: Tensor) -> tuple[Tensor, Tensor]:

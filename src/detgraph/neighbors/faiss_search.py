@@ -16,6 +16,7 @@ def build_index(vectors: np.ndarray[Any, np.dtype[np.float32]], metric: str, kin
     """A filled FAISS index over ``vectors`` (nodes, dim)."""
     nodes, dim = vectors.shape
     measure = METRICS[metric]
+    index: Any
     if kind == "flat":
         index = faiss.IndexFlat(dim, measure)
     elif kind == "hnsw":
@@ -24,7 +25,6 @@ def build_index(vectors: np.ndarray[Any, np.dtype[np.float32]], metric: str, kin
     else:
         lists = max(1, min(int(4 * nodes**0.5), nodes // 39))  # FAISS wants 39 training points a list
         index = faiss.IndexIVFFlat(faiss.IndexFlat(dim, measure), dim, lists, measure)
-        index.own_fields = False
         index.nprobe = max(1, lists // 16)
         index.train(vectors)
     threads = faiss.omp_get_max_threads()
@@ -43,6 +43,8 @@ def faiss_search(vectors: Tensor, metric: str, k: int, excluded: Exclusions, kin
     neighbours that fewer than k remain are searched exactly.
     """
     nodes = len(vectors)
+    if metric == "l2":  # FAISS expands (a - b)², which rounds small distances away far from the origin
+        vectors = vectors - vectors.mean(dim=0)
     array = np.ascontiguousarray(vectors.numpy(), dtype=np.float32)
     index = build_index(array, metric, kind)
     spare = int(torch.quantile(excluded.count[: 2**20].float(), 0.95).ceil())
@@ -56,7 +58,8 @@ def faiss_search(vectors: Tensor, metric: str, k: int, excluded: Exclusions, kin
     result = torch.full((nodes, k), -1, dtype=torch.long)
     kept = candidates.masked_fill(refused, -1).gather(1, order)[:, :width]
     result[:, :width] = kept
-    short = ((result < 0).any(dim=1) & (excluded.count + k <= nodes)).nonzero()[:, 0]
+    available = (nodes - excluded.count).clamp(max=k)
+    short = ((result >= 0).sum(dim=1) < available).nonzero()[:, 0]
     if len(short):
         result[short] = exact_search(metric_scores(vectors, metric), short, nodes, k, excluded)
     return result

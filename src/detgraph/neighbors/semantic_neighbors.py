@@ -1,8 +1,7 @@
-"""The semantic neighbours of a graph: the current S and the epochs at which it is searched anew."""
+"""The semantic neighbours of a graph, and the epochs at which they are searched anew."""
 
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -11,44 +10,49 @@ from detgraph.neighbors.exact import ScoreBlock
 from detgraph.neighbors.search import Backend, find_neighbors
 from detgraph.nn.semantic import SearchSpace
 
+Source = Literal["features", "propagated", "learned"]
 
-@dataclass
-class SemanticNeighbors:
-    """S(i) for every node, refreshed at the start of every ``every``-th epoch.
+
+@dataclass(frozen=True)
+class Schedule:
+    """When to search, and in which states.
 
     Attributes:
-        k: how many distant nodes each node fetches.
-        every: epochs between two searches.
-        backend: how to search.
-        edge_index: (2, edges); connected nodes are not fetched.
-        num_nodes: how many nodes there are.
-        groups: (nodes,) graph of each node, for several graphs.
-        found: (nodes, k) the current S, -1 = none.
-        seconds: time spent searching so far.
+        source: states that select the neighbours.
+        every: epochs between two searches in learned states.
+        warmup: epochs before the first search in learned states; until then propagated features select.
     """
 
-    k: int
-    every: int
-    backend: Backend
-    edge_index: Tensor
-    num_nodes: int
-    groups: Tensor | None = None
-    found: Tensor = field(init=False)
-    seconds: float = 0.0
+    source: Source = "learned"
+    every: int = 1
+    warmup: int = 0
 
-    def __post_init__(self) -> None:
-        self.found = torch.full((self.num_nodes, self.k), -1, dtype=torch.long)
+    def due(self, epoch: int) -> Source | None:
+        """The states to search in at the start of ``epoch`` (from 0), None to keep the neighbours."""
+        if self.source == "learned" and epoch >= self.warmup:
+            return "learned" if (epoch - self.warmup) % self.every == 0 else None
+        if epoch > 0:  # features do not change
+            return None
+        return "propagated" if self.source == "learned" else self.source
 
-    def refresh(self, epoch: int, states: Callable[[], SearchSpace | ScoreBlock]) -> bool:
-        """Search again if ``epoch`` is due; ``states`` is only called then. Returns whether it was."""
-        if self.k == 0 or epoch % self.every != 0:
-            return False
-        started = time.perf_counter()
-        self.found = find_neighbors(
-            states(), self.k, self.edge_index, self.num_nodes, backend=self.backend, groups=self.groups
-        )
-        self.seconds += time.perf_counter() - started
-        return True
+
+class SemanticNeighbors:
+    """S(i) for every node of one graph.
+
+    Args:
+        k: how many distant nodes each node fetches.
+        edge_index: (2, edges); connected nodes are not fetched.
+        num_nodes: how many nodes there are.
+        backend: how to search.
+    """
+
+    def __init__(self, k: int, edge_index: Tensor, num_nodes: int, backend: Backend = "auto") -> None:
+        self.k, self.edge_index, self.num_nodes, self.backend = k, edge_index, num_nodes, backend
+        self.found = torch.full((num_nodes, k), -1, dtype=torch.long)  # -1 = none
+
+    def search(self, space: SearchSpace | ScoreBlock) -> None:
+        """Replace the neighbours by those that are nearest in ``space``."""
+        self.found = find_neighbors(space, self.k, self.edge_index, self.num_nodes, backend=self.backend)
 
     def edges(self) -> Tensor:
         """The current S as PyG edges: (source = fetched node, target = fetching node), (2, pairs)."""
@@ -57,7 +61,7 @@ class SemanticNeighbors:
         return torch.stack([self.found[exists], target])
 
     def purity(self, labels: Tensor) -> float:
-        """Share of fetched nodes with the same known label as the node that fetched them."""
+        """Share of fetched nodes with the same label as the node that fetched them; -1 = unknown label."""
         source, target = self.edges()
         known = (labels[source] >= 0) & (labels[target] >= 0)
         return (

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from detgraph.nn.model import DET, DualEncoding
 from detgraph.nn.neighborhood import Dense
-from detgraph.nn.positions import TripleEncoder
+from detgraph.nn.triple import TripleEncoder
 
 
 class EgoBatch(NamedTuple):
@@ -107,6 +107,6 @@ class EgoDET(nn.Module):
         neighborhood = Dense.from_mask(near, union)
         # ⊖ compares entities: the context token and the query stand for the source.
         states = torch.cat([source, source, others_state], dim=1)
-        encoded = self.det(self.norm(tokens + roles), neighborhood, semantic_states=states)
+        encoded = self.det(self.norm(tokens + roles), neighborhood, semantic_states=states, first=1)
         out: Tensor = encoded.x[:, 0]
         return out

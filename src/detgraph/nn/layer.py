@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from detgraph.nn.neighborhood import Neighborhood, SemanticSet, Sparse
+from detgraph.nn.neighborhood import Dense, Neighborhood, SemanticSet, Sparse
 from detgraph.nn.semantic import SEMANTIC_FORMS, BiasForm, SemanticForm, attention_bias
 from detgraph.nn.structural import STRUCTURAL_FORMS, StructuralForm
 
@@ -94,6 +94,8 @@ class DualEncoderLayer(nn.Module):
                 f"a residual block keeps its size: heads * head_channels must be in_channels "
                 f"(got {heads} * {head_channels} != {in_channels})"
             )
+        if semantic_heads not in (None, 1, heads):
+            raise ValueError(f"semantic_heads must be 1 or heads = {heads} (got {semantic_heads})")
         self.in_channels, self.head_channels, self.heads = in_channels, head_channels, heads
         self.concat, self.block = concat or block != "plain", block
         self.semantic_bias, self.mutual_bias = semantic_bias, mutual_bias
@@ -173,26 +175,36 @@ class DualEncoderLayer(nn.Module):
         neighborhood: Neighborhood,
         position_bias: Tensor | None = None,
         z: Tensor | None = None,
+        first: int | None = None,
     ) -> LayerOutput:
-        """Like `forward`, with the scores and states that a model needs for L_sn and for fetching."""
+        """Like `forward`, with the scores and states that a model needs for L_sn and for fetching.
+
+        With ``first`` and a `Dense`, only the first nodes of each graph are encoded: all that a read-out
+        at a virtual node needs of the last layer.
+        """
         normed = self.attention_norm(x) if self.block == "pre_norm" else x
-        query, key, value, states = self.projections(normed)
+        query, key, value, states = self.projections(normed, first)
         if self.operator is not None:
             z = self.operator(states, neighborhood)
+        if first is not None:
+            assert isinstance(neighborhood, Dense)
+            neighborhood, x = neighborhood.first(first), x[:, :first]
+            z = None if z is None else z[:, :, :first]
+            position_bias = None if position_bias is None else position_bias[:, :, :first]
         structural, semantic = self.attention(query, key, z, position_bias, neighborhood)
         weights = self.combine(structural, semantic)
         attended = neighborhood.aggregate(self.attention_dropout(weights), value)  # (..., heads, channels)
         return LayerOutput(self.finish(x, attended), states, z, structural, semantic)
 
-    def projections(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def projections(self, x: Tensor, first: int | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Query, key and value (..., nodes, heads, channels), and the states that ⊖ compares."""
         if self.block == "plain":
             projected = x @ self.project.weight.t()  # x may be sparse
             split = split_heads(projected, self.heads)
-            return split, split, split, split_heads(projected, self.semantic_heads)
-        query, key, value = (
-            split_heads(linear(x), self.heads) for linear in (self.query, self.key, self.value)
-        )
+            query = split if first is None else split[:, :first]
+            return query, split, split, split_heads(projected, self.semantic_heads)
+        query = split_heads(self.query(x if first is None else x[:, :first]), self.heads)
+        key, value = split_heads(self.key(x), self.heads), split_heads(self.value(x), self.heads)
         return query, key, value, split_heads(x, self.semantic_heads)
 
     def attention(

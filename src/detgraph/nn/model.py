@@ -107,6 +107,7 @@ class DET(nn.Module):
         neighborhood: Neighborhood,
         position_bias: Tensor | None = None,
         semantic_states: Tensor | None = None,
+        first: int | None = None,
     ) -> Encoded:
         """Encode all nodes.
 
@@ -115,6 +116,7 @@ class DET(nn.Module):
             neighborhood: who may attend to whom.
             position_bias: added to the structural scores of every layer.
             semantic_states: what a shared ⊖ compares, (..., nodes, channels); default ``x``.
+            first: only the first nodes' final states are wanted (dense neighbourhoods).
         """
         z = None
         if self.operator is not None:
@@ -123,6 +125,8 @@ class DET(nn.Module):
         outputs: list[LayerOutput] = []
         for depth, layer in enumerate(self.layers):
             assert isinstance(layer, DualEncoderLayer)
-            outputs.append(layer.encode(x if depth == 0 else self.between(x), neighborhood, position_bias, z))
+            last = depth == len(self.layers) - 1
+            inputs = x if depth == 0 else self.between(x)
+            outputs.append(layer.encode(inputs, neighborhood, position_bias, z, first if last else None))
             x = outputs[-1].x
         return Encoded(self.norm(x), outputs)

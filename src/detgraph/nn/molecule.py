@@ -93,16 +93,19 @@ class MoleculeDET(nn.Module):
 
     def forward(self, batch: MoleculeBatch) -> Tensor:
         """Predictions, (batch, targets)."""
-        state = read_out(self.encode(batch).x, batch.mask, self.readout)
+        encoded = self.encode(batch, first=1 if self.readout == "virtual" else None)
+        state = read_out(encoded.x, batch.mask, self.readout)
         out: Tensor = self.out(state)
         return out
 
-    def encode(self, batch: MoleculeBatch) -> Encoded:
-        """States of the virtual node (first) and all atoms, (batch, 1 + nodes, channels)."""
+    def encode(self, batch: MoleculeBatch, first: int | None = None) -> Encoded:
+        """States of virtual node and atoms, or of the ``first`` only, (batch, 1 + nodes, channels)."""
         atoms = self.atom(batch.atoms).sum(dim=2) + self.degree(batch.degree)
         x = torch.cat([self.virtual.expand(len(atoms), 1, -1), atoms], dim=1)
         neighborhood = Dense.from_mask(functional.pad(batch.mask, (1, 0), value=True))
-        encoded: Encoded = self.det(self.input_dropout(x), neighborhood, self.position_bias(batch))
+        encoded: Encoded = self.det(
+            self.input_dropout(x), neighborhood, self.position_bias(batch), first=first
+        )
         return encoded
 
     def position_bias(self, batch: MoleculeBatch) -> Tensor:

@@ -35,6 +35,10 @@ class NetworkDET(nn.Module):
         num_nodes: int | None = None,
     ) -> None:
         super().__init__()
+        if encoding.share_layers:
+            raise ValueError(
+                "layers of a network differ in size and cannot share ⊖: share_layers must be False"
+            )
         self.table = None if num_nodes is None else nn.Embedding(num_nodes, features)
         self.input_dropout = nn.Dropout(encoding.dropout)
         sizes = [features] + [heads * head_channels] * (layers - 1)

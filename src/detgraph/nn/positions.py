@@ -1,11 +1,8 @@
-"""Where a node stands: degree, shortest-path distance, bonds along the path, and typed triples."""
+"""Where a node stands: degree, shortest-path distance, and bonds along the path."""
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-
-from detgraph.nn.layer import DualEncoderLayer
-from detgraph.nn.neighborhood import Dense
 
 
 class DegreeEncoding(nn.Module):
@@ -72,38 +69,3 @@ class PathBias(nn.Module):
         # embedding_bag sums over the path without holding a (batch, nodes, nodes, hops, heads) tensor.
         summed = functional.embedding_bag(index.flatten(0, 2), table.flatten(0, 1), mode="sum")
         return (summed.view(batch, nodes, nodes, -1) / length[..., None]).permute(0, 3, 1, 2)
-
-
-class TripleEncoder(nn.Module):
-    r"""The triple ("atom") Transformer, :math:`M_A([c_A, v_i, r_{ij}, v_j])`, read at :math:`c_A`."""
-
-    def __init__(
-        self, channels: int, heads: int, layers: int, ffn_channels: int, dropout: float = 0.0
-    ) -> None:
-        super().__init__()
-        self.context = nn.Parameter(torch.randn(channels) * 0.02)
-        self.position = nn.Parameter(torch.randn(4, channels) * 0.02)
-        self.norm = nn.LayerNorm(channels)
-        self.layers = nn.ModuleList(
-            DualEncoderLayer(
-                channels,
-                channels // heads,
-                heads,
-                tau=1.0,
-                block="post_norm",
-                ffn_channels=ffn_channels,
-                dropout=dropout,
-                attention_dropout=dropout,
-            )
-            for _ in range(layers)
-        )
-
-    def forward(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
-        """Three (triples, channels) to one (triples, channels)."""
-        tokens = torch.stack([self.context.expand_as(head), head, relation, tail], dim=1) + self.position
-        x = self.norm(tokens)
-        everything = Dense.from_mask(torch.ones(x.shape[:2], dtype=torch.bool, device=x.device))
-        for layer in self.layers:
-            x = layer(x, everything)
-        out: Tensor = x[:, 0]
-        return out

@@ -1,5 +1,6 @@
 """The semantic encoder: the operators ⊖, the score f_s and the neighbour-fetching loss L_sn."""
 
+import math
 from abc import ABC, abstractmethod
 from typing import Literal, NamedTuple
 
@@ -38,7 +39,7 @@ class SemanticOperator(nn.Module, ABC):
 
     def initial_weight(self) -> float:
         """A positive weight of 1/channels: z starts as minus the mean distance. Nothing random is drawn."""
-        return float(torch.tensor(1 / self.channels).expm1().log())
+        return math.log(math.expm1(1 / self.channels))  # softplus of it is 1/channels
 
     def forward(self, states: Tensor, neighborhood: Neighborhood) -> Tensor:
         """``z`` for every pair; states are (..., nodes, heads, channels)."""

@@ -1,1 +1,21 @@
-"""TODO"""
+"""The three tasks behind one call."""
+
+from detgraph.config import Config, EntityConfig, GraphConfig, NodeConfig
+from detgraph.data.load import load_molecules, load_network, load_triples
+from detgraph.tasks.base import Metrics, Split, Task
+from detgraph.tasks.entity import EntityTask
+from detgraph.tasks.graph import GraphTask
+from detgraph.tasks.node import NodeTask
+
+__all__ = ["EntityTask", "GraphTask", "Metrics", "NodeTask", "Split", "Task", "build_task"]
+
+
+def build_task(config: Config) -> Task:
+    """Load the data that ``config`` names and build its model on it."""
+    match config:
+        case GraphConfig():
+            return GraphTask(load_molecules(config.data), config)
+        case NodeConfig():
+            return NodeTask(load_network(config.data), config)
+        case EntityConfig():
+            return EntityTask(load_triples(config.data), config)

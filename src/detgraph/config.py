@@ -1,0 +1,407 @@
+"""One schema for YAML files, dotted overrides on the command line, validation and help."""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+
+from detgraph.errors import DetError
+from detgraph.neighbors import Backend, Schedule, Source
+from detgraph.nn.heads import Readout
+from detgraph.nn.layer import MutualBias
+from detgraph.nn.model import DualEncoding
+from detgraph.nn.neighborhood import SemanticSet
+from detgraph.nn.semantic import BiasForm, LossForm, SemanticForm
+from detgraph.nn.structural import StructuralForm
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Rate = Annotated[float, Field(ge=0, lt=1)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Section(BaseModel):
+    """A frozen part of a configuration; unknown keys are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+# --- data -------------------------------------------------------------------------------------------
+
+
+class MoleculeData(Section):
+    """A benchmark by name, or a table of SMILES."""
+
+    name: str | None = None
+    """A benchmark of `det data list`."""
+    file: Path | None = None
+    """CSV, TSV or Parquet with one molecule a row."""
+    smiles_column: str = "smiles"
+    targets: tuple[str, ...] = ()
+    """Columns to predict."""
+    id_column: str | None = None
+    split_column: str | None = "split"
+    """train / valid / test; without this column a seeded random split is made."""
+    kind: Literal["regression", "classification"] = "regression"
+    """Classification is binary (0 or 1) for each target."""
+    bad_rows: Literal["fail", "skip"] = "fail"
+    split_seed: int = 0
+    limit: Count | None = None
+    """Use only so many molecules."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "MoleculeData":
+        _exactly_one(self, "name", "file")
+        if self.file and not self.targets:
+            raise ValueError("data.targets must name the columns to predict")
+        return self
+
+
+class NetworkData(Section):
+    """A benchmark by name, an edge list with a node table, or one .npz."""
+
+    name: str | None = None
+    """A benchmark of `det data list`."""
+    nodes: Path | None = None
+    """Node table (CSV, TSV, Parquet): id, label, split, features."""
+    edges: Path | None = None
+    """Edge list: two columns of node ids."""
+    npz: Path | None = None
+    """One .npz with edge_index, x, y and masks."""
+    id_column: str = "id"
+    label_column: str = "label"
+    split_column: str = "split"
+    features: Path | None = None
+    """Features apart from the node table: SVMlight, .npy or .npz."""
+    multi_label: bool = False
+    """Labels are lists separated by ';'."""
+    normalize: bool = True
+    """Scale each node's features to sum to 1."""
+    split_seed: int = 0
+    num_nodes: Count | None = None
+    """Size of the generated network `papers`."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "NetworkData":
+        _exactly_one(self, "name", "nodes", "npz")
+        if (self.nodes is None) != (self.edges is None):
+            raise ValueError("data.nodes and data.edges go together")
+        return self
+
+
+class TripleData(Section):
+    """A benchmark by name, or TSV files of triples."""
+
+    name: str | None = None
+    """A benchmark of `det data list`."""
+    train: Path | None = None
+    """TSV: head, relation, tail."""
+    valid: Path | None = None
+    test: Path | None = None
+    entity_names: Path | None = None
+    """TSV: id, human name."""
+    relation_names: Path | None = None
+    split_seed: int = 0
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "TripleData":
+        _exactly_one(self, "name", "train")
+        return self
+
+
+def _exactly_one(section: Section, *keys: str) -> None:
+    given = [key for key in keys if getattr(section, key) is not None]
+    if len(given) != 1:
+        got = " and ".join(f"data.{key}" for key in given) or "none"
+        raise ValueError(f"give exactly one of {', '.join(f'data.{key}' for key in keys)} (got {got})")
+
+
+# --- model ------------------------------------------------------------------------------------------
+
+
+class ModelConfig(Section):
+    """The two encoders; the same for all tasks."""
+
+    tau: Share | Literal["learnable", "alternate"] = 0.5
+    """Share of the structural encoder: 1 = structural only, 0 = semantic only."""
+    structural: StructuralForm = "dot"
+    semantic: SemanticForm = "l1"
+    """The operator ⊖ that compares two states."""
+    semantic_bias: BiasForm = "z"
+    """How the semantic score enters attention."""
+    mutual_bias: MutualBias = "both"
+    """Which encoder's scores bias the other's."""
+    semantic_heads: Count | None = None
+    """Semantic scorers a layer; default: one for each attention head."""
+    heads: Count = 8
+    layers: Count = 2
+    dropout: Rate = 0.0
+    attention_dropout: Rate = 0.0
+
+    def encoding(self, *, share_layers: bool = False) -> DualEncoding:
+        """The choices as the architecture takes them."""
+        return DualEncoding(
+            tau=self.tau,
+            structural=self.structural,
+            semantic=self.semantic,
+            semantic_bias=self.semantic_bias,
+            mutual_bias=self.mutual_bias,
+            semantic_heads=self.semantic_heads,
+            share_layers=share_layers,
+            dropout=self.dropout,
+            attention_dropout=self.attention_dropout,
+        )
+
+
+class ResidualModelConfig(ModelConfig):
+    """Transformer blocks with residual connections."""
+
+    channels: Count = 64
+    """Size of the states; a multiple of heads."""
+    ffn_channels: Count = 128
+
+    @model_validator(mode="after")
+    def _divides(self) -> "ResidualModelConfig":
+        if self.channels % self.heads:
+            raise ValueError(
+                f"model.channels ({self.channels}) must be a multiple of model.heads ({self.heads})"
+            )
+        return self
+
+
+class MoleculeModelConfig(ResidualModelConfig):
+    """Graphormer's encoder with the semantic one."""
+
+    layers: Count = 12
+    channels: Count = 80
+    ffn_channels: Count = 80
+    dropout: Rate = 0.1
+    attention_dropout: Rate = 0.1
+    share_layers: bool = True
+    """One ⊖ for all layers and heads, read at the input (h + 1 numbers)."""
+    readout: Readout = "virtual"
+    hops: Count = 20
+    """Longest path whose bonds are read one by one."""
+    max_degree: Count = 64
+    max_distance: Count = 40
+
+
+class NetworkModelConfig(ModelConfig):
+    """GAT-style layers."""
+
+    tau: Share | Literal["learnable", "alternate"] = 0.7
+    head_channels: Count = 8
+    dropout: Rate = 0.6
+    attention_dropout: Rate = 0.6
+    semantic_set: SemanticSet = "union"
+    """The semantic encoder attends to {i} ∪ N(i) ∪ S(i), or to {i} ∪ S(i) only."""
+    table_channels: Count = 64
+    """Size of the learned input of each node, for networks without features."""
+
+
+class EgoModelConfig(ResidualModelConfig):
+    """HittER's two levels with the semantic encoder."""
+
+    heads: Count = 4
+    dropout: Rate = 0.1
+    attention_dropout: Rate = 0.1
+    triple_layers: Count = 1
+    """Layers of the triple ("atom") Transformer."""
+    max_neighbors: Count = 16
+    """Connected neighbours sampled for a query."""
+    score_dropout: Rate = 0.1
+    """On the candidates' embeddings."""
+    mask: Literal["pair", "triple"] = "triple"
+    """In training hide from a query's context its own triple, or every edge between the pair."""
+
+
+# --- neighbours and training ------------------------------------------------------------------------
+
+
+class NeighborsConfig(Section):
+    """Which distant nodes are fetched."""
+
+    k: Annotated[int, Field(ge=0)] = 8
+    source: Source = "learned"
+    """States that select them."""
+    every: Count = 1
+    """Epochs between two searches in learned states."""
+    warmup: Annotated[int, Field(ge=0)] = 0
+    """Epochs before the first search in learned states."""
+    backend: Backend = "auto"
+
+    def schedule(self) -> Schedule:
+        """When to search."""
+        return Schedule(self.source, self.every, self.warmup)
+
+
+class EntityNeighborsConfig(NeighborsConfig):
+    """Distant entities, selected in the entity table."""
+
+    k: Annotated[int, Field(ge=0)] = 16
+    source: Literal["learned"] = "learned"
+    every: Count = 10
+    warmup: Annotated[int, Field(ge=0)] = 5
+
+
+class TrainingConfig(Section):
+    """The loop: the same for all tasks."""
+
+    epochs: Count = 200
+    batch_size: Count = 64
+    optimizer: Literal["adam", "adamw", "adamax"] = "adamw"
+    learning_rate: Annotated[float, Field(gt=0)] = 1e-3
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    """How the learning rate falls after the warm-up."""
+    warmup: Share = 0.0
+    """Share of all steps over which the learning rate rises."""
+    clip_norm: Annotated[float, Field(gt=0)] | None = None
+    patience: Count | None = None
+    """Stop after so many evaluations without a better validation metric."""
+    evaluate_every: Count = 1
+    """Epochs between two evaluations."""
+    checkpoint_seconds: Annotated[float, Field(ge=0)] = 30.0
+    """The most that a sudden end can lose."""
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
+
+
+class SelfSupervisedTrainingConfig(TrainingConfig):
+    """Training with the neighbour-fetching loss."""
+
+    sn_weight: Annotated[float, Field(ge=0)] = 0.1
+    """λ, the weight of L_sn."""
+    sn_loss: LossForm = "bce"
+    """`paper` is the printed form, unbounded below."""
+
+
+class NodeTrainingConfig(SelfSupervisedTrainingConfig):
+    """One step an epoch and graph."""
+
+    optimizer: Literal["adam", "adamw", "adamax"] = "adam"
+    learning_rate: Annotated[float, Field(gt=0)] = 0.005
+    weight_decay: Annotated[float, Field(ge=0)] = 5e-4
+
+
+class EntityTrainingConfig(SelfSupervisedTrainingConfig):
+    """One query for each end of each triple, against all entities."""
+
+    epochs: Count = 50
+    batch_size: Count = 512
+    """Queries a step."""
+    label_smoothing: Rate = 0.1
+
+
+# --- the whole --------------------------------------------------------------------------------------
+
+
+class GraphConfig(Section):
+    """Property prediction on molecules."""
+
+    task: Literal["graph"] = "graph"
+    data: MoleculeData
+    model: MoleculeModelConfig = MoleculeModelConfig()
+    training: TrainingConfig = TrainingConfig()
+    seed: int = 0
+
+
+class NodeConfig(Section):
+    """Node classification on networks."""
+
+    task: Literal["node"] = "node"
+    data: NetworkData
+    model: NetworkModelConfig = NetworkModelConfig()
+    neighbors: NeighborsConfig = NeighborsConfig()
+    training: NodeTrainingConfig = NodeTrainingConfig()
+    seed: int = 0
+
+
+class EntityConfig(Section):
+    """Entity prediction on knowledge graphs."""
+
+    task: Literal["entity"] = "entity"
+    data: TripleData
+    model: EgoModelConfig = EgoModelConfig()
+    neighbors: EntityNeighborsConfig = EntityNeighborsConfig()
+    training: EntityTrainingConfig = EntityTrainingConfig()
+    seed: int = 0
+
+
+Config = GraphConfig | NodeConfig | EntityConfig
+_SCHEMA: TypeAdapter[Config] = TypeAdapter(Annotated[Config, Field(discriminator="task")])
+
+
+def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
+    """Read a YAML file and apply overrides such as ``model.tau=0.3``."""
+    if not path.is_file():
+        raise DetError(f"no such configuration file: {path}. `det recipes list` shows the ready ones.")
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise DetError(f"{path} is not valid YAML: {error}") from None
+    if not isinstance(values, dict):
+        raise DetError(f"{path}: expected keys and values at the top level, got {type(values).__name__}.")
+    for override in overrides:
+        _apply(values, override)
+    return parse_config(values, where=str(path), folder=path.parent)
+
+
+def parse_config(values: dict[str, Any], *, where: str = "configuration", folder: Path = Path()) -> Config:
+    """Validate plain values; relative data paths are read from ``folder``."""
+    try:
+        config = _SCHEMA.validate_python(values)
+    except ValidationError as error:
+        raise DetError("\n".join(_explain(problem, where) for problem in error.errors())) from None
+    paths = {
+        key: (folder / value).resolve() for key, value in dict(config.data).items() if isinstance(value, Path)
+    }
+    return config.model_copy(update={"data": config.data.model_copy(update=paths)})
+
+
+def dump_config(config: Config) -> str:
+    """A configuration as YAML, every key written out."""
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+
+def _apply(values: dict[str, Any], override: str) -> None:
+    key, equals, text = override.partition("=")
+    if not equals or not key:
+        raise DetError(f"override {override!r} is not of the form key=value, e.g. model.tau=0.3.")
+    *sections, last = key.split(".")
+    for section in sections:
+        values = values.setdefault(section, {})
+        if not isinstance(values, dict):
+            raise DetError(f"override {override!r}: {section!r} is a value, not a section.")
+    try:
+        values[last] = yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise DetError(f"override {override!r}: {text!r} is not a valid YAML value.") from None
+
+
+def _explain(problem: Any, where: str) -> str:
+    """One of pydantic's errors in the words of the file: dotted key, what was got, what was expected."""
+    task, *keys = [str(part) for part in problem["loc"]] or [""]
+    if problem["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        return f"{where}: `task` must be graph, node or entity (got {problem['input'].get('task')!r})."
+    # The parts of a union ("constrained-float", "literal[...]") are no keys of the file.
+    key = ".".join(part for part in keys if part.isidentifier() and part not in ("float", "int", "str"))
+    if problem["type"] == "extra_forbidden":
+        known = _known_keys(task, keys[:-1])
+        near = get_close_matches(keys[-1], known, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        return f"{where}: unknown key {key!r}.{hint} Known here: {', '.join(known)}."
+    if problem["type"] == "missing":
+        return f"{where}: {key!r} is missing."
+    message = problem["msg"].removeprefix("Value error, ")
+    got = "" if isinstance(problem["input"], dict) else f" (got {problem['input']!r})"
+    return f"{where}: {key}: {message}{got}."
+
+
+def _known_keys(task: str, path: Sequence[str]) -> list[str]:
+    section: Any = {"graph": GraphConfig, "node": NodeConfig, "entity": EntityConfig}[task]
+    for key in path:
+        section = section.model_fields[key].annotation
+    return list(section.model_fields)

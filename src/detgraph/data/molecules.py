@@ -1,0 +1,239 @@
+"""Molecules: a table of SMILES and targets becomes graphs with integer atom and bond codes."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+import torch
+from numpy.typing import NDArray
+from torch_geometric.data import Data
+
+from detgraph.data.featurizers import Featurizer, get_featurizer
+from detgraph.data.progress import with_progress
+from detgraph.data.tables import read_table, where
+from detgraph.errors import DetError
+
+Kind = Literal["regression", "classification"]
+BadRows = Literal["fail", "skip"]
+
+SPLITS = ("train", "valid", "test")
+_SPLIT_NAMES = {"train": "train", "valid": "valid", "val": "valid", "validation": "valid", "test": "test"}
+
+
+@dataclass(frozen=True)
+class Molecules:
+    """Molecules with their targets and splits, and what was done to get them.
+
+    Attributes:
+        graphs: ``x`` int64 (atoms, atom columns); ``edge_index`` int64 (2, bonds·2) in both directions;
+            ``edge_attr`` int64 (bonds·2, bond columns); ``y`` float32 (1, targets), NaN where missing.
+        smiles: As the user wrote them.
+        ids: The user's own ids, or the 1-based numbers of the data rows.
+        splits: Indices into ``graphs`` for "train", "valid" and "test".
+        targets: The names of the columns of ``y``.
+        kind: "classification" if every target is 0 or 1.
+        featurizer: What the atom and bond columns mean.
+        name: What the molecules are called in reports.
+        notes: Policies applied and deviations from an official protocol, for people.
+        bad_rows: (1-based data row, reason) of rows that were left out.
+    """
+
+    graphs: tuple[Data, ...]
+    smiles: tuple[str, ...]
+    ids: tuple[str, ...]
+    splits: dict[str, NDArray[np.int64]]
+    targets: tuple[str, ...]
+    kind: Kind
+    featurizer: Featurizer
+    name: str
+    notes: tuple[str, ...] = ()
+    bad_rows: tuple[tuple[int, str], ...] = ()
+
+
+def random_splits(
+    count: int, *, seed: int, sizes: tuple[int, int] | None = None
+) -> dict[str, NDArray[np.int64]]:
+    """Seeded random rows of train and valid, of these ``sizes`` or 80 % and 10 %; the rest is test."""
+    train, valid = sizes or (round(0.8 * count), round(0.1 * count))
+    order = np.random.default_rng(seed).permutation(count).astype(np.int64)
+    parts = np.split(order, [train, train + valid])
+    return {name: np.sort(rows) for name, rows in zip(SPLITS, parts, strict=True)}
+
+
+def make_molecules(
+    smiles: Sequence[str],
+    y: NDArray[np.floating[Any]],  # (rows, targets), NaN = missing
+    *,
+    targets: Sequence[str],
+    splits: Mapping[str, NDArray[np.int64]],
+    ids: Sequence[str] | None = None,
+    kind: Kind = "regression",
+    featurizer: str = "standard",
+    name: str = "molecules",
+    notes: Sequence[str] = (),
+    bad_rows: BadRows = "fail",
+    place: Callable[[int], str] = lambda row: f"row {row + 1}",
+) -> Molecules:
+    """Featurise every SMILES; rows that RDKit refuses are an error, or are left out and reported.
+
+    Args:
+        smiles: one SMILES per row; anything after a blank (CXSMILES, a name) is not read.
+        y: the targets, one row per SMILES.
+        targets: the names of the columns of ``y``.
+        splits: rows of each split, as indices into ``smiles``.
+        ids: the user's name of each row; by default its 1-based number.
+        kind: "classification" if every target is 0 or 1.
+        featurizer: "standard" or "zinc".
+        name: the name of the data set.
+        notes: what a reader of results has to know about this data.
+        bad_rows: "fail" on a SMILES that cannot be read, or "skip" it.
+        place: names the place of a row in the user's file, for error messages.
+    """
+    encode = get_featurizer(featurizer)
+    values = torch.from_numpy(np.asarray(y, dtype=np.float32).reshape(len(smiles), len(targets)))
+    graphs: list[Data] = []
+    kept: list[int] = []
+    bad: list[tuple[int, str]] = []
+    for row, text in enumerate(with_progress(smiles, f"Reading molecules of {name}")):
+        try:
+            graph = encode(text)
+        except ValueError as reason:
+            if bad_rows == "fail":
+                raise DetError(
+                    f"{place(row)}: the SMILES {text!r} cannot be read: {reason}. "
+                    "Mend the row, or set data.bad_rows=skip to leave such rows out."
+                ) from None
+            bad.append((row + 1, str(reason)))
+            continue
+        graph.y = values[row : row + 1]  # (1, targets)
+        graphs.append(graph)
+        kept.append(row)
+    if not graphs:
+        first = f" The first, at {place(bad[0][0] - 1)}: {bad[0][1]}." if bad else ""
+        raise DetError(f"{name}: no valid molecule among {len(smiles)} rows.{first} Check the SMILES column.")
+    skipped = (f"{len(bad)} of {len(smiles)} rows were left out: their SMILES cannot be read",) if bad else ()
+    return Molecules(
+        graphs=tuple(graphs),
+        smiles=tuple(smiles[row] for row in kept),
+        ids=tuple(ids[row] if ids is not None else str(row + 1) for row in kept),
+        splits=renumber(splits, kept, len(smiles)),
+        targets=tuple(targets),
+        kind=kind,
+        featurizer=encode,
+        name=name,
+        notes=(*notes, *skipped),
+        bad_rows=tuple(bad),
+    )
+
+
+def read_molecules(
+    path: Path,
+    *,
+    smiles_column: str = "smiles",
+    targets: Sequence[str],
+    id_column: str | None = None,
+    split_column: str | None = "split",
+    kind: Kind = "regression",
+    featurizer: str = "standard",
+    bad_rows: BadRows = "fail",
+    split_seed: int = 0,
+    limit: int | None = None,
+) -> Molecules:
+    """Read molecules from a CSV, TSV (either may be gzipped) or Parquet table.
+
+    Args:
+        path: the table, with a header.
+        smiles_column: the column of SMILES; upper and lower case are the same.
+        targets: the columns to learn, none to predict only; empty cells are missing targets.
+        id_column: the column that names a row; by default the 1-based number of the data row.
+        split_column: a column with train, valid (or val) and test. Without a column "split" the split is
+            random and seeded, 80/10/10.
+        kind: "classification" if every target is 0 or 1.
+        featurizer: "standard" or "zinc".
+        bad_rows: "fail" on a SMILES that cannot be read, or "skip" it.
+        split_seed: the seed of a random split.
+        limit: read this many rows only.
+    """
+    table = read_table(path)
+    table = table if limit is None else table.head(limit)
+    smiles = _column(table, smiles_column, path).cast(pl.String).fill_null("").to_list()
+    y = np.full((len(smiles), len(targets)), np.nan)
+    for column, target in enumerate(targets):
+        y[:, column] = _numbers(table, target, path, kind)
+    ids = None
+    if id_column is not None:
+        ids = _column(table, id_column, path).cast(pl.String).fill_null("").to_list()
+    notes: tuple[str, ...] = ()
+    if split_column is None or (split_column == "split" and "split" not in table.columns):
+        splits = random_splits(len(smiles), seed=split_seed)
+        notes = (f"no split column: random 80/10/10 split with seed {split_seed}",)
+    else:
+        splits = _read_splits(_column(table, split_column, path), path)
+    return make_molecules(
+        smiles,
+        y,
+        targets=targets,
+        splits=splits,
+        ids=ids,
+        kind=kind,
+        featurizer=featurizer,
+        name=path.name.split(".")[0],
+        notes=notes,
+        bad_rows=bad_rows,
+        place=partial(where, path),
+    )
+
+
+def _column(table: pl.DataFrame, name: str, path: Path) -> pl.Series:
+    exact = [column for column in table.columns if column == name]
+    alike = [column for column in table.columns if column.lower() == name.lower()]
+    if not exact and len(alike) != 1:
+        raise DetError(f"{path}: no column {name!r}. Columns there: {', '.join(table.columns)}.")
+    return table[(exact or alike)[0]]
+
+
+def _numbers(table: pl.DataFrame, target: str, path: Path, kind: Kind) -> NDArray[np.float64]:
+    """One target column as floats, empty cells as NaN; an error names the first cell that will not do."""
+    cells = _column(table, target, path)
+    if cells.dtype == pl.String:
+        cells = cells.str.strip_chars().replace("", None)
+    numbers = cells.cast(pl.Float64, strict=False)
+    wrong = ((numbers.is_null() & cells.is_not_null()) | numbers.is_infinite().fill_null(False)).arg_true()
+    if len(wrong):
+        raise DetError(
+            f"{where(path, wrong[0])}: target {target!r} is {cells[wrong[0]]!r}, "
+            "expected a finite number, or an empty cell for a missing one."
+        )
+    values: NDArray[np.float64] = numbers.fill_null(float("nan")).to_numpy()
+    if kind == "classification":
+        strange = np.flatnonzero(~(np.isnan(values) | (values == 0) | (values == 1)))
+        if len(strange):
+            row = int(strange[0])
+            raise DetError(
+                f"{where(path, row)}: target {target!r} is {values[row]:g}, expected 0 or 1. "
+                "Give one 0/1 column per class, or set kind to regression."
+            )
+    return values
+
+
+def _read_splits(labels: pl.Series, path: Path) -> dict[str, NDArray[np.int64]]:
+    rows: dict[str, list[int]] = {name: [] for name in SPLITS}
+    for row, label in enumerate(labels.cast(pl.String).to_list()):
+        name = _SPLIT_NAMES.get((label or "").strip().lower())
+        if name is None:
+            raise DetError(f"{where(path, row)}: split is {label!r}, expected train, valid or test.")
+        rows[name].append(row)
+    return {name: np.array(members, dtype=np.int64) for name, members in rows.items()}
+
+
+def renumber(
+    splits: Mapping[str, NDArray[np.int64]], kept: Sequence[int], count: int
+) -> dict[str, NDArray[np.int64]]:
+    """Splits over ``count`` rows, as splits over the rows that were kept."""
+    new = np.full(count, -1, dtype=np.int64)
+    new[kept] = np.arange(len(kept))
+    return {name: new[rows][new[rows] >= 0] for name, rows in splits.items()}

@@ -1,0 +1,87 @@
+"""Everything needed to go on from a step, bit for bit, in one safetensors file."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from torch import Tensor, nn, optim
+
+from detgraph.training.run import save_tensors
+
+Tensors = dict[str, Tensor]
+
+
+@dataclass
+class Progress:
+    """How far training has come."""
+
+    epoch: int = 0
+    step: int = 0  # batches done in this epoch
+    best: float | None = None
+    best_epoch: int = -1
+    stale: int = 0  # evaluations since the best one
+    seconds: float = 0.0
+    sums: dict[str, float] = field(default_factory=dict)  # losses summed over this epoch's batches
+
+
+@dataclass
+class Snapshot:
+    """Weights with the semantic neighbours they go with."""
+
+    weights: Tensors
+    neighbors: Tensors
+
+
+def save_checkpoint(
+    path: Path, progress: Progress, now: Snapshot, best: Snapshot | None, optimizer: optim.Optimizer
+) -> None:
+    """Write the state of training atomically."""
+    state = optimizer.state_dict()
+    tensors = {
+        **_prefixed("now.weights", now.weights),
+        **_prefixed("now.neighbors", now.neighbors),
+        "rng": torch.get_rng_state(),
+    }
+    if best is not None:
+        tensors |= _prefixed("best.weights", best.weights) | _prefixed("best.neighbors", best.neighbors)
+    for index, entries in state["state"].items():
+        tensors |= _prefixed(f"optimizer.{index}", entries)
+    metadata = {"progress": json.dumps(asdict(progress)), "groups": json.dumps(state["param_groups"])}
+    save_tensors(path, {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}, metadata)
+
+
+def load_checkpoint(
+    path: Path, model: nn.Module, optimizer: optim.Optimizer
+) -> tuple[Progress, Tensors, Snapshot | None]:
+    """Put back weights, optimiser and random state; gives progress, neighbours now, and the best snapshot."""
+    with safe_open(path, framework="pt") as file:
+        metadata = file.metadata()
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no iterator of its own
+    model.load_state_dict(_under("now.weights", tensors))
+    state: dict[int, dict[str, Any]] = {}
+    for name, tensor in _under("optimizer", tensors).items():
+        index, _, entry = name.partition("/")
+        state.setdefault(int(index), {})[entry] = tensor
+    optimizer.load_state_dict({"state": state, "param_groups": json.loads(metadata["groups"])})
+    torch.set_rng_state(tensors["rng"])
+    progress = Progress(**json.loads(metadata["progress"]))
+    best = None
+    if progress.best is not None:
+        best = Snapshot(_under("best.weights", tensors), _under("best.neighbors", tensors))
+    return progress, _under("now.neighbors", tensors), best
+
+
+def _prefixed(prefix: str, tensors: Tensors) -> Tensors:
+    return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
+
+
+def _under(prefix: str, tensors: Tensors) -> Tensors:
+    """Entries of one prefix; of ``optimizer.3/exp_avg`` under ``optimizer``, the name is ``3/exp_avg``."""
+    return {
+        name[len(prefix) + 1 :]: tensor
+        for name, tensor in tensors.items()
+        if name.startswith((f"{prefix}/", f"{prefix}."))
+    }

@@ -1,0 +1,178 @@
+"""Algorithm 1, once for all tasks, on Lightning Fabric."""
+
+import json
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+
+from detgraph.config import TrainingConfig
+from detgraph.errors import DetError
+from detgraph.files import write_text
+from detgraph.tasks.base import Metrics, Task
+from detgraph.training.checkpoint import Progress, Snapshot, load_checkpoint, save_checkpoint
+from detgraph.training.interrupt import Interrupted, StopRequest
+from detgraph.training.optim import learning_rate, make_optimizer
+from detgraph.training.run import RunFolder, versions
+
+Observer = Callable[[dict[str, Any]], None]
+"""Told of every epoch: the record that goes into metrics.jsonl."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """The outcome of a run; ``test`` was read once, with the weights that validation chose."""
+
+    metric: str
+    higher_is_better: bool
+    valid: Metrics
+    test: Metrics | None
+    trivial: float  # the same metric, on the test split, of the best prediction that looks at no input
+    best_epoch: int
+    epochs: int
+    parameters: int
+    seconds: float
+
+
+class Trainer:
+    """Trains one task into one run folder, from the start or from the folder's checkpoint."""
+
+    def __init__(self, task: Task, config: TrainingConfig, run: RunFolder) -> None:
+        if not task.has("valid"):
+            raise DetError("the data has no validation part, which is needed to choose the weights.")
+        self.task, self.config, self.run = task, config, run
+        self.optimizer = make_optimizer(task.parameters(), config)
+        self.progress = Progress()
+        self.best: Snapshot | None = None
+        if run.checkpoint_file.exists():
+            self.progress, neighbors, self.best = load_checkpoint(run.checkpoint_file, task, self.optimizer)
+            task.load_neighbor_state(neighbors)
+        run.keep_metrics_before(self.progress.epoch)
+        self.fabric = Fabric(accelerator=config.device, devices=1, precision=config.precision)
+        # Fabric moves the task to its device and wraps it for mixed precision.
+        self.module, self.fabric_optimizer = self.fabric.setup(task, self.optimizer)
+        self.clock = self.saved_at = time.monotonic()
+
+    def train(self, observe: Observer = lambda record: None) -> Result:
+        """Train until the last epoch, or until validation stops getting better; then test once.
+
+        Raises:
+            Interrupted: on Ctrl-C or SIGTERM, after saving a checkpoint.
+        """
+        progress, config = self.progress, self.config
+        with StopRequest() as stop:
+            while progress.epoch < config.epochs and (
+                config.patience is None or progress.stale < config.patience
+            ):
+                self.train_epoch(stop)
+                observe(self.finish_epoch())
+                self.save_if_due(stop)
+        return self.finish()
+
+    def train_epoch(self, stop: StopRequest) -> None:
+        """Select neighbours where due, then one pass over the batches not yet done."""
+        task, progress, config = self.task, self.progress, self.config
+        if progress.step == 0:
+            torch.manual_seed(mix_seed(task.seed, progress.epoch))
+            task.start_epoch(progress.epoch)
+            progress.sums = {}
+        steps = task.steps()
+        self.module.train()
+        for batch in islice(task.batches(progress.epoch), progress.step, None):
+            rate = learning_rate(progress.epoch * steps + progress.step, config.epochs * steps, config)
+            for group in self.optimizer.param_groups:
+                group["lr"] = rate
+            losses = self.module(batch)
+            self.fabric.backward(torch.stack(list(losses.values())).sum())
+            if config.clip_norm is not None:
+                self.fabric.clip_gradients(self.module, self.fabric_optimizer, max_norm=config.clip_norm)
+            self.fabric_optimizer.step()
+            self.fabric_optimizer.zero_grad()
+            progress.step += 1
+            for name, loss in losses.items():
+                progress.sums[name] = progress.sums.get(name, 0.0) + float(loss.detach())
+            if not math.isfinite(sum(progress.sums.values())):
+                raise DetError(
+                    f"the loss is not finite in epoch {progress.epoch}, step {progress.step}. "
+                    "A smaller training.learning_rate, or training.clip_norm=1, usually helps."
+                )
+            self.save_if_due(stop)
+
+    def finish_epoch(self) -> dict[str, Any]:
+        """Evaluate where due, keep the best weights, and record the epoch."""
+        task, progress = self.task, self.progress
+        record: dict[str, Any] = {"epoch": progress.epoch}
+        record |= {name: total / progress.step for name, total in progress.sums.items()}
+        last = progress.epoch == self.config.epochs - 1
+        if last or (progress.epoch + 1) % self.config.evaluate_every == 0:
+            record["valid"] = task.evaluate("valid")
+            score = record["valid"][task.metric]
+            sign = 1 if task.higher_is_better else -1
+            if progress.best is None or sign * score > sign * progress.best:
+                progress.best, progress.best_epoch, progress.stale = score, progress.epoch, 0
+                self.best = self.snapshot()
+            else:
+                progress.stale += 1
+        progress.epoch, progress.step = progress.epoch + 1, 0
+        self.tick()
+        record["seconds"] = round(progress.seconds, 3)
+        self.run.append_metrics(record)
+        return record
+
+    def finish(self) -> Result:
+        """Take the weights that validation chose, read the test split once, and write the outcome."""
+        task, progress = self.task, self.progress
+        assert self.best is not None, "the last epoch is always evaluated"
+        task.load_state_dict(self.best.weights)
+        task.load_neighbor_state(self.best.neighbors)
+        tested = task.has("test")
+        result = Result(
+            metric=task.metric,
+            higher_is_better=task.higher_is_better,
+            valid=task.evaluate("valid"),
+            test=task.evaluate("test") if tested else None,
+            trivial=task.trivial("test" if tested else "valid"),
+            best_epoch=progress.best_epoch,
+            epochs=progress.epoch,
+            parameters=sum(parameter.numel() for parameter in task.parameters()),
+            seconds=round(progress.seconds, 3),
+        )
+        self.run.save_weights(self.best.weights, self.best.neighbors)
+        write_text(self.run.vocabulary_file, json.dumps(task.vocabulary(), ensure_ascii=False))
+        self.run.save_result({**asdict(result), "seed": task.seed, "versions": versions()})
+        self.run.checkpoint_file.unlink(missing_ok=True)
+        return result
+
+    def snapshot(self) -> Snapshot:
+        """A copy of the present weights and neighbours."""
+        weights = {name: tensor.detach().cpu().clone() for name, tensor in self.task.state_dict().items()}
+        neighbors = {name: tensor.clone() for name, tensor in self.task.neighbor_state().items()}
+        return Snapshot(weights, neighbors)
+
+    def save_if_due(self, stop: StopRequest) -> None:
+        """Save a checkpoint after each interval, and before giving way to a stop request."""
+        if stop.requested or time.monotonic() - self.saved_at > self.config.checkpoint_seconds:
+            self.tick()
+            save_checkpoint(
+                self.run.checkpoint_file, self.progress, self.snapshot(), self.best, self.optimizer
+            )
+            self.saved_at = time.monotonic()
+        if stop.requested:
+            raise Interrupted
+
+    def tick(self) -> None:
+        """Count the time since the last call."""
+        now = time.monotonic()
+        self.progress.seconds += now - self.clock
+        self.clock = now
+
+
+def mix_seed(seed: int, epoch: int) -> int:
+    """One number from two, so that each epoch's dropout depends on nothing before it."""
+    return int(np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0] >> 1)

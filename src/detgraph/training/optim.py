@@ -1,0 +1,30 @@
+"""Optimisers and the learning rate as a function of the step."""
+
+import math
+from collections.abc import Iterable
+
+from torch import nn, optim
+
+from detgraph.config import TrainingConfig
+
+OPTIMIZERS: dict[str, type[optim.Optimizer]] = {
+    "adam": optim.Adam,
+    "adamw": optim.AdamW,
+    "adamax": optim.Adamax,
+}
+
+
+def make_optimizer(parameters: Iterable[nn.Parameter], config: TrainingConfig) -> optim.Optimizer:
+    """The optimiser that ``config`` names."""
+    options = {"lr": config.learning_rate, "weight_decay": config.weight_decay}
+    return OPTIMIZERS[config.optimizer](parameters, **options)  # type: ignore[arg-type]  # base class takes no lr
+
+
+def learning_rate(step: int, total: int, config: TrainingConfig) -> float:
+    """Linear warm-up, then constant, or falling to 0 along a line or half a cosine."""
+    warmup = config.warmup * total
+    if step < warmup:
+        return config.learning_rate * (step + 1) / math.ceil(warmup)
+    done = (step - warmup) / max(1, total - warmup)
+    factor = {"constant": 1.0, "linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2}
+    return config.learning_rate * factor[config.schedule]

@@ -1,0 +1,136 @@
+"""A run is a folder: its configuration, metrics, weights, neighbours and names."""
+
+import json
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from detgraph.config import Config, dump_config, load_config
+from detgraph.errors import DetError
+from detgraph.files import atomic_path, write_text
+
+PACKAGES = ("detgraph", "torch", "torch_geometric", "numpy", "rdkit", "faiss-cpu", "lightning-fabric")
+
+
+class RunFolder:
+    """The files of one run; all are plain text or safetensors."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config_file = path / "config.yaml"
+        self.metrics_file = path / "metrics.jsonl"
+        self.weights_file = path / "model.safetensors"
+        self.neighbors_file = path / "neighbors.safetensors"
+        self.vocabulary_file = path / "vocabulary.json"
+        self.versions_file = path / "versions.json"
+        self.result_file = path / "result.json"
+        self.checkpoint_file = path / "checkpoint.safetensors"
+        self.report_file = path / "report.html"
+
+    @classmethod
+    def create(cls, path: Path, config: Config) -> "RunFolder":
+        """A new folder; one that holds a run already is left alone."""
+        run = cls(path)
+        if run.config_file.exists():
+            raise DetError(
+                f"{path} already holds a run. Continue it with `det resume {path}`, "
+                "or choose another folder with --output."
+            )
+        if path.exists() and not path.is_dir():
+            raise DetError(f"{path} is a file, not a folder. Choose another one with --output.")
+        write_text(run.config_file, dump_config(config))
+        write_text(run.versions_file, json.dumps(versions(), indent=1))
+        return run
+
+    @classmethod
+    def open(cls, path: Path) -> "RunFolder":
+        """An existing run."""
+        run = cls(path)
+        if not run.config_file.is_file():
+            raise DetError(f"{path} is not a run folder: it has no config.yaml.")
+        return run
+
+    def config(self) -> Config:
+        """The configuration the run was made with."""
+        return load_config(self.config_file)
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """One record an epoch."""
+        if not self.metrics_file.exists():
+            return []
+        return [json.loads(line) for line in self.metrics_file.read_text(encoding="utf-8").splitlines()]
+
+    def append_metrics(self, record: dict[str, Any]) -> None:
+        """Add the record of an epoch."""
+        with self.metrics_file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+
+    def keep_metrics_before(self, epoch: int) -> None:
+        """Drop records of epochs that will be trained again after an abrupt end."""
+        kept = [record for record in self.metrics() if record["epoch"] < epoch]
+        write_text(self.metrics_file, "".join(json.dumps(record) + "\n" for record in kept))
+
+    def save_weights(self, weights: dict[str, Tensor], neighbors: dict[str, Tensor]) -> None:
+        """The chosen weights and the semantic neighbours they go with."""
+        save_tensors(self.weights_file, weights)
+        if neighbors:
+            save_tensors(self.neighbors_file, neighbors)
+
+    def load_weights(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """What `save_weights` kept."""
+        if not self.weights_file.is_file():
+            raise DetError(
+                f"{self.path} has no weights yet: the run has not finished. Continue it with "
+                f"`det resume {self.path}`."
+            )
+        neighbors = load_file(self.neighbors_file) if self.neighbors_file.exists() else {}
+        return load_file(self.weights_file), neighbors
+
+    def save_result(self, result: dict[str, Any]) -> None:
+        """The outcome."""
+        write_text(self.result_file, json.dumps(result, indent=1))
+
+    def result(self) -> dict[str, Any] | None:
+        """The outcome, if the run has finished."""
+        if not self.result_file.is_file():
+            return None
+        result: dict[str, Any] = json.loads(self.result_file.read_text(encoding="utf-8"))
+        return result
+
+
+def save_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> None:
+    """Write a safetensors file atomically."""
+    with atomic_path(path) as temporary:
+        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, temporary, metadata)
+
+
+def versions() -> dict[str, str | None]:
+    """What a result depends on beside the configuration."""
+    found: dict[str, str | None] = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = None
+    found["commit"] = commit()
+    return found
+
+
+def commit() -> str | None:
+    """The commit of the source tree, if detgraph runs from one."""
+    try:
+        done = subprocess.run(
+            ["git", "rev-parse", "HEAD"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()
