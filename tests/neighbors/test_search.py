@@ -67,8 +67,8 @@ def test_exact_backends_equal_brute_force(metric: Any, backend: Any) -> None:
 
 @pytest.mark.parametrize("backend", ["exact", "flat"])
 def test_full_scans_are_exact_far_from_the_origin(backend: Any) -> None:
-    vectors = 100 + torch.randn(1000, 64) * 0.1  # ‖a‖² + ‖b‖² - 2ab has hardly a correct digit here
-    found = find_neighbors(SearchSpace(vectors, "l2"), 5, NO_EDGES, 1000, backend=backend)
+    vectors = 100 + torch.randn(2000, 64) * 0.1  # ‖a‖² + ‖b‖² - 2ab has hardly a correct digit here
+    found = find_neighbors(SearchSpace(vectors, "l2"), 5, NO_EDGES, 2000, backend=backend)
     distance = torch.cdist(vectors.double(), vectors.double(), compute_mode="donot_use_mm_for_euclid_dist")
     nearest = distance.fill_diagonal_(torch.inf).sort(dim=1).values[:, :5]
     torch.testing.assert_close(distance.gather(1, found), nearest, rtol=0, atol=1e-4)

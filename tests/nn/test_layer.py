@@ -144,6 +144,23 @@ def test_padding_does_not_matter(semantic: Any, block: Any) -> None:
     torch.testing.assert_close(gradients(batched[mask], inputs), gradients(torch.cat(alone), inputs))
 
 
+@pytest.mark.parametrize("block", ["plain", "pre_norm", "post_norm"])
+@pytest.mark.parametrize("semantic", SEMANTIC_FORMS)
+def test_the_first_nodes_alone_are_encoded_as_with_all_others(semantic: Any, block: Any) -> None:
+    layer = layer_of(in_channels=HEADS * CHANNELS, semantic=semantic, block=block)
+    x = torch.randn(2, NODES, HEADS * CHANNELS, dtype=torch.double, requires_grad=True)
+    bias = torch.randn(2, HEADS, NODES, NODES, dtype=torch.double)
+    near = torch.rand(2, 1, NODES, NODES) < 0.5
+    for pairs in (
+        Dense.from_mask(torch.tensor([[True] * NODES, [True] * 3 + [False] * 2])),
+        Dense(near | torch.eye(NODES, dtype=torch.bool), torch.ones(1, 1, NODES, NODES, dtype=torch.bool)),
+    ):
+        out, expected = layer.encode(x, pairs, bias, first=2).x, layer.encode(x, pairs, bias).x[:, :2]
+        torch.testing.assert_close(out, expected)
+        inputs = [x, *layer.parameters()]
+        torch.testing.assert_close(gradients(out, inputs), gradients(expected, inputs))
+
+
 @pytest.mark.parametrize("semantic", SEMANTIC_FORMS)
 def test_renumbering_nodes_renumbers_the_output(semantic: Any, edge_index: Tensor) -> None:
     layer = layer_of(semantic=semantic)
@@ -174,11 +191,14 @@ def test_tau_1_with_dot_scores_is_scaled_dot_product_attention() -> None:
     x = torch.randn(2, NODES, HEADS * CHANNELS, dtype=torch.double)
     mask = torch.tensor([[True] * NODES, [True] * 3 + [False] * 2])
     bias = torch.randn(2, HEADS, NODES, NODES, dtype=torch.double)
-    query, key, value, _ = layer.projections(x)
+    query, key, value = (
+        linear(x).view(2, NODES, HEADS, CHANNELS).transpose(1, 2)
+        for linear in (layer.query, layer.key, layer.value)
+    )
     expected = functional.scaled_dot_product_attention(
-        query.transpose(1, 2),
-        key.transpose(1, 2),
-        value.transpose(1, 2),
+        query,
+        key,
+        value,
         attn_mask=bias.masked_fill(~mask[:, None, None, :], -torch.inf),
     ).transpose(1, 2)
     out = layer(x, Dense.from_mask(mask), position_bias=bias)

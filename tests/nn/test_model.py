@@ -48,6 +48,13 @@ def test_layers_follow_each_other_with_between_and_norm() -> None:
     torch.testing.assert_close(det(x, pairs).x, expected)
 
 
+@pytest.mark.parametrize("share", [False, True])
+def test_the_first_nodes_alone_see_all_others(share: bool) -> None:
+    det = stack(DualEncoding(share_layers=share), norm=nn.LayerNorm(8))
+    x, pairs = torch.randn(2, 5, 8), Dense.from_mask(torch.tensor([[True] * 5, [True] * 3 + [False] * 2]))
+    torch.testing.assert_close(det(x, pairs, first=1).x, det(x, pairs).x[:, :1])
+
+
 def test_tau_1_has_no_semantic_parameter_anywhere() -> None:
     for share in (False, True):
         names = [name for name, _ in stack(DualEncoding(tau=1.0, share_layers=share)).named_parameters()]

@@ -2,7 +2,8 @@
 
 import torch
 
-from detgraph.nn.positions import DegreeEncoding, DistanceBias, PathBias, TripleEncoder
+from detgraph.nn.positions import DegreeEncoding, DistanceBias, PathBias
+from detgraph.nn.triple import TripleEncoder
 
 HEADS = 4
 

@@ -1,7 +1,7 @@
 """One training loop for all tasks, and the folder a run lives in."""
 
 from detgraph.training.interrupt import Interrupted
-from detgraph.training.loop import Result, Trainer
+from detgraph.training.loop import Observer, Result, Trainer
 from detgraph.training.run import RunFolder
 
-__all__ = ["Interrupted", "Result", "RunFolder", "Trainer"]
+__all__ = ["Interrupted", "Observer", "Result", "RunFolder", "Trainer"]

@@ -3,7 +3,6 @@
 import json
 import math
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
@@ -21,8 +20,15 @@ from detgraph.training.interrupt import Interrupted, StopRequest
 from detgraph.training.optim import learning_rate, make_optimizer
 from detgraph.training.run import RunFolder, versions
 
-Observer = Callable[[dict[str, Any]], None]
-"""Told of every epoch: the record that goes into metrics.jsonl."""
+
+class Observer:
+    """Told of what happens in training; this one keeps silent."""
+
+    def step(self, done: int, total: int) -> None:
+        """A batch is done; ``total`` counts all batches of all epochs."""
+
+    def epoch(self, record: dict[str, Any]) -> None:
+        """An epoch is done; ``record`` is its line in metrics.jsonl."""
 
 
 @dataclass(frozen=True)
@@ -59,23 +65,23 @@ class Trainer:
         self.module, self.fabric_optimizer = self.fabric.setup(task, self.optimizer)
         self.clock = self.saved_at = time.monotonic()
 
-    def train(self, observe: Observer = lambda record: None) -> Result:
+    def train(self, observer: Observer | None = None) -> Result:
         """Train until the last epoch, or until validation stops getting better; then test once.
 
         Raises:
             Interrupted: on Ctrl-C or SIGTERM, after saving a checkpoint.
         """
-        progress, config = self.progress, self.config
+        progress, config, observer = self.progress, self.config, observer or Observer()
         with StopRequest() as stop:
             while progress.epoch < config.epochs and (
                 config.patience is None or progress.stale < config.patience
             ):
-                self.train_epoch(stop)
-                observe(self.finish_epoch())
+                self.train_epoch(stop, observer)
+                observer.epoch(self.finish_epoch())
                 self.save_if_due(stop)
         return self.finish()
 
-    def train_epoch(self, stop: StopRequest) -> None:
+    def train_epoch(self, stop: StopRequest, observer: Observer) -> None:
         """Select neighbours where due, then one pass over the batches not yet done."""
         task, progress, config = self.task, self.progress, self.config
         if progress.step == 0:
@@ -102,6 +108,7 @@ class Trainer:
                     f"the loss is not finite in epoch {progress.epoch}, step {progress.step}. "
                     "A smaller training.learning_rate, or training.clip_norm=1, usually helps."
                 )
+            observer.step(progress.epoch * steps + progress.step, config.epochs * steps)
             self.save_if_due(stop)
 
     def finish_epoch(self) -> dict[str, Any]:

@@ -1,0 +1,106 @@
+"""What people see of training: what will be done, a bar with the time left, and the outcome."""
+
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from detgraph.tasks import Task
+from detgraph.training import Interrupted, Observer, Result, Trainer
+
+console = Console(highlight=False)
+
+
+class TrainingBar(Observer):
+    """A progress bar on a terminal; elsewhere a line at every tenth of the way."""
+
+    def __init__(self, title: str, metric: str) -> None:
+        self.metric = metric
+        self.losses = self.score = ""
+        self.done = self.total = self.printed = 0
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[state]}"),
+        )
+        self.bar = Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
+        self.row = self.bar.add_task(title, total=None, state="")
+        self.title = title
+
+    def __enter__(self) -> "TrainingBar":
+        self.bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.bar.stop()
+
+    def step(self, done: int, total: int) -> None:
+        """Move the bar."""
+        self.done, self.total = done, total
+        self.bar.update(self.row, completed=done, total=total)
+
+    def epoch(self, record: dict[str, Any]) -> None:
+        """Show losses and the validation metric."""
+        self.losses = " ".join(f"{name} {record[name]:.3f}" for name in ("main", "sn") if name in record)
+        if "valid" in record:
+            self.score = f"valid {self.metric} {record['valid'][self.metric]:.4f}"
+        self.bar.update(self.row, state=f"{self.losses}  {self.score}")
+        tenth = 10 * self.done // self.total
+        if not console.is_terminal and (record["epoch"] == 0 or tenth > self.printed):
+            self.printed = tenth
+            left = record["seconds"] * (self.total - self.done) / self.done
+            state = f"{self.losses}, {self.score}, at most {duration(left)} left"
+            console.print(f"{self.title}: epoch {record['epoch'] + 1}, {state}")
+
+
+def announce(task: Task, trainer: Trainer) -> None:
+    """Say what will be trained, on what, and what it will take."""
+    console.print(task.describe())
+    parameters = sum(parameter.numel() for parameter in task.parameters())
+    need = task.memory() + 16 * parameters
+    steps = task.steps()
+    console.print(
+        f"{parameters:,} parameters, about {need / 2**20:,.0f} MB for a step, {steps:,} "
+        f"step{'s' * (steps != 1)} an epoch, at most {trainer.config.epochs:,} epochs"
+    )
+
+
+def run_training(trainer: Trainer, title: str) -> Result | None:
+    """Train with a bar; None if it was interrupted and saved."""
+    try:
+        with TrainingBar(title, trainer.task.metric) as bar:
+            return trainer.train(bar)
+    except Interrupted:
+        console.print(f"Stopped; everything is saved. Go on with: det resume {trainer.run.path}")
+        return None
+
+
+def show_result(result: Result, folder: Path) -> None:
+    """The outcome as a table, and where it is."""
+    table = Table("", *result.valid)
+    table.add_row("valid", *(f"{value:.4f}" for value in result.valid.values()))
+    if result.test is not None:
+        table.add_row("test", *(f"{value:.4f}" for value in result.test.values()))
+    console.print(table)
+    console.print(
+        f"best epoch {result.best_epoch + 1} of {result.epochs}, {duration(result.seconds)}; "
+        f"a prediction that looks at no input gets {result.metric} {result.trivial:.4f}"
+    )
+    console.print(f"Run folder: {folder}")
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

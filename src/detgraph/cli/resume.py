@@ -1,0 +1,25 @@
+"""`det resume`: go on with an interrupted run."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from detgraph.cli.display import announce, console, run_training, show_result
+from detgraph.report.html import write_report
+from detgraph.training.session import resume as resume_run
+
+app = typer.Typer(pretty_exceptions_enable=False)
+
+
+@app.command()
+def resume(folder: Annotated[Path, typer.Argument(help="The run folder.")]) -> None:
+    """Go on from the last checkpoint; the outcome is the same, bit for bit, as without the interruption."""
+    trainer = resume_run(folder)
+    announce(trainer.task, trainer)
+    console.print(f"Going on in epoch {trainer.progress.epoch + 1}, step {trainer.progress.step + 1}")
+    result = run_training(trainer, folder.name)
+    if result is None:
+        raise typer.Exit(130)
+    write_report([trainer.run], trainer.run.report_file)
+    show_result(result, folder)

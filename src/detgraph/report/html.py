@@ -1,0 +1,102 @@
+"""One self-contained HTML page on one or several runs: outcome, curves, configuration, versions."""
+
+import html
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from detgraph.files import write_text
+from detgraph.training.run import RunFolder
+
+STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 980px; margin: 2em auto; padding: 0 1em; color: #1b1f24 }
+h1 { font-size: 1.6em } h2 { font-size: 1.2em; margin-top: 2em }
+table { border-collapse: collapse } th, td { padding: .3em .9em; text-align: left }
+th { border-bottom: 2px solid #1b1f24 } td { border-bottom: 1px solid #d6dae0 }
+pre { background: #f5f6f8; padding: 1em; overflow-x: auto } svg { max-width: 100%; height: auto }
+"""
+COLORS = {"det": "#c2410c", "structural": "#1d4ed8"}
+
+
+def write_report(runs: Sequence[RunFolder], target: Path, title: str = "detgraph report") -> None:
+    """Write the page; runs on the same data share one plot."""
+    groups: dict[str, list[RunFolder]] = {}
+    for run in runs:
+        config = run.config()
+        groups.setdefault(f"{config.task}: {config.data.name or 'own data'}", []).append(run)
+    parts = [f"<h1>{html.escape(title)}</h1>", outcome_table(runs)]
+    for name, members in groups.items():
+        parts.append(f"<h2>{html.escape(name)}</h2>{curves(members)}")
+        parts += [details(run) for run in members]
+    page = f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(title)}</title>"
+    write_text(target, f"{page}<style>{STYLE}</style>{''.join(parts)}</html>")
+
+
+def model_name(run: RunFolder) -> str:
+    """DET or its structural-only twin."""
+    return "structural" if run.config().model.tau == 1 else "det"
+
+
+def outcome_table(runs: Sequence[RunFolder]) -> str:
+    """One row a run."""
+    head = ("run", "model", "metric", "no input", "valid", "test", "best epoch", "parameters", "seconds")
+    rows = []
+    for run in runs:
+        result = run.result()
+        if result is None:
+            rows.append((run.path.name, model_name(run), *[""] * 6, "unfinished"))
+            continue
+        metric = result["metric"]
+        test = "" if result["test"] is None else f"{result['test'][metric]:.4f}"
+        numbers = (f"{result['trivial']:.4f}", f"{result['valid'][metric]:.4f}", test)
+        counts = (f"{result['best_epoch'] + 1} of {result['epochs']}", f"{result['parameters']:,}")
+        rows.append((run.path.name, model_name(run), metric, *numbers, *counts, f"{result['seconds']:.1f}"))
+    body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><tr>{''.join(f'<th>{cell}</th>' for cell in head)}</tr>{body}</table>"
+
+
+def curves(runs: Sequence[RunFolder]) -> str:
+    """Training loss and validation metric by epoch, as inline SVG."""
+    figure = Figure(figsize=(9.5, 3.2), layout="constrained")
+    loss, score = figure.subplots(1, 2)
+    metric = ""
+    for run in runs:
+        records, name = run.metrics(), model_name(run)
+        loss.plot(*series(records, "main"), label=name, color=COLORS[name])
+        evaluated = [record for record in records if "valid" in record]
+        metric = (
+            (run.result() or {}).get("metric") or next(iter(evaluated[0]["valid"]), "")
+            if evaluated
+            else metric
+        )
+        score.plot(
+            [record["epoch"] + 1 for record in evaluated],
+            [record["valid"][metric] for record in evaluated],
+            label=name,
+            color=COLORS[name],
+        )
+    loss.set(xlabel="epoch", ylabel="training loss (main)")
+    score.set(xlabel="epoch", ylabel=f"validation {metric}")
+    for axes in (loss, score):
+        axes.grid(alpha=0.3)
+        axes.legend()
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue().partition("<svg")[1] + buffer.getvalue().partition("<svg")[2]
+
+
+def series(records: Sequence[dict[str, Any]], key: str) -> tuple[list[int], list[float]]:
+    """Epochs and values of one key."""
+    return [record["epoch"] + 1 for record in records], [record[key] for record in records]
+
+
+def details(run: RunFolder) -> str:
+    """Configuration and versions, folded."""
+    config = html.escape(run.config_file.read_text(encoding="utf-8"))
+    versions = json.loads(run.versions_file.read_text(encoding="utf-8"))
+    lines = html.escape("\n".join(f"{name}: {value}" for name, value in versions.items()))
+    return f"<details><summary>{html.escape(run.path.name)}</summary><pre>{config}</pre><pre>{lines}</pre></details>"

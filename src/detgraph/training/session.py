@@ -1,0 +1,60 @@
+"""Runs from a configuration: start, continue, open again."""
+
+from pathlib import Path
+
+import torch
+
+from detgraph.config import Config
+from detgraph.errors import DetError
+from detgraph.tasks import Task, build_task
+from detgraph.training.loop import Trainer
+from detgraph.training.run import RunFolder
+
+
+def prepare(config: Config) -> Task:
+    """Data and model, with weights that depend on nothing but the configuration."""
+    torch.manual_seed(config.seed)
+    return build_task(config)
+
+
+def start(config: Config, path: Path) -> Trainer:
+    """A new run in ``path``; nothing is written before data and model are ready."""
+    task = prepare(config)
+    return Trainer(task, config.training, RunFolder.create(path, config))
+
+
+def resume(path: Path) -> Trainer:
+    """Go on with an unfinished run."""
+    run = RunFolder.open(path)
+    if run.result() is not None:
+        raise DetError(f"{path} has finished already; see {run.result_file} or run `det evaluate {path}`.")
+    config = run.config()
+    return Trainer(prepare(config), config.training, run)
+
+
+def load_run(path: Path) -> Task:
+    """A finished run's task with the chosen weights and their semantic neighbours."""
+    run = RunFolder.open(path)
+    weights, neighbors = run.load_weights()
+    task = prepare(run.config())
+    try:
+        task.load_state_dict(weights)
+    except RuntimeError as error:
+        raise DetError(
+            f"the weights in {path} do not fit its data and configuration (has the data changed?): {error}"
+        ) from None
+    if neighbors:
+        task.load_neighbor_state(neighbors)
+    return task
+
+
+def free_folder(config: Config) -> Path:
+    """A folder name that says what the run is and is not taken: ``runs/cora-det-seed0``, ``…-2``, ``…-3``."""
+    data = config.data.name or "own-data"
+    model = "structural" if config.model.tau == 1 else "det"
+    base = Path("runs") / f"{data}-{model}-seed{config.seed}"
+    path, number = base, 1
+    while path.exists():
+        number += 1
+        path = base.with_name(f"{base.name}-{number}")
+    return path
