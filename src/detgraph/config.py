@@ -51,6 +51,11 @@ class MoleculeData(Section):
     limit: Count | None = None
     """Use only so many molecules."""
 
+    @property
+    def label(self) -> str:
+        """What to call the data."""
+        return self.name or Path(str(self.file)).stem
+
     @model_validator(mode="after")
     def _one_source(self) -> "MoleculeData":
         _exactly_one(self, "name", "file")
@@ -83,6 +88,11 @@ class NetworkData(Section):
     num_nodes: Count | None = None
     """Size of the generated network `papers`."""
 
+    @property
+    def label(self) -> str:
+        """What to call the data."""
+        return self.name or Path(str(self.npz or self.nodes)).stem
+
     @model_validator(mode="after")
     def _one_source(self) -> "NetworkData":
         _exactly_one(self, "name", "nodes", "npz")
@@ -104,6 +114,11 @@ class TripleData(Section):
     """TSV: id, human name."""
     relation_names: Path | None = None
     split_seed: int = 0
+
+    @property
+    def label(self) -> str:
+        """What to call the data."""
+        return self.name or Path(str(self.train)).absolute().parent.name
 
     @model_validator(mode="after")
     def _one_source(self) -> "TripleData":
@@ -228,8 +243,8 @@ class NeighborsConfig(Section):
     """States that select them."""
     every: Count = 1
     """Epochs between two searches in learned states."""
-    warmup: Annotated[int, Field(ge=0)] = 0
-    """Epochs before the first search in learned states."""
+    warmup: Annotated[int, Field(ge=0)] = 20
+    """Epochs before the first search in learned states; until then propagated features select."""
     backend: Backend = "auto"
 
     def schedule(self) -> Schedule:

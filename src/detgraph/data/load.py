@@ -57,7 +57,7 @@ def load_triples(config: TripleData) -> Triples:
         config.test,
         entity_names=config.entity_names,
         relation_names=config.relation_names,
-        name=config.train.parent.name,
+        name=config.label,
         split_seed=config.split_seed,
     )
 

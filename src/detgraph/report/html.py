@@ -13,7 +13,8 @@ from detgraph.files import write_text
 from detgraph.training.run import RunFolder
 
 STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 980px; margin: 2em auto; padding: 0 1em; color: #1b1f24 }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 980px; margin: 2em auto; padding: 0 1em;
+       color: #1b1f24 }
 h1 { font-size: 1.6em } h2 { font-size: 1.2em; margin-top: 2em }
 table { border-collapse: collapse } th, td { padding: .3em .9em; text-align: left }
 th { border-bottom: 2px solid #1b1f24 } td { border-bottom: 1px solid #d6dae0 }
@@ -27,7 +28,7 @@ def write_report(runs: Sequence[RunFolder], target: Path, title: str = "detgraph
     groups: dict[str, list[RunFolder]] = {}
     for run in runs:
         config = run.config()
-        groups.setdefault(f"{config.task}: {config.data.name or 'own data'}", []).append(run)
+        groups.setdefault(f"{config.task}: {config.data.label}", []).append(run)
     parts = [f"<h1>{html.escape(title)}</h1>", outcome_table(runs)]
     for name, members in groups.items():
         parts.append(f"<h2>{html.escape(name)}</h2>{curves(members)}")
@@ -63,22 +64,12 @@ def curves(runs: Sequence[RunFolder]) -> str:
     """Training loss and validation metric by epoch, as inline SVG."""
     figure = Figure(figsize=(9.5, 3.2), layout="constrained")
     loss, score = figure.subplots(1, 2)
-    metric = ""
+    metric = next((result["metric"] for run in runs if (result := run.result())), "")
     for run in runs:
         records, name = run.metrics(), model_name(run)
         loss.plot(*series(records, "main"), label=name, color=COLORS[name])
-        evaluated = [record for record in records if "valid" in record]
-        metric = (
-            (run.result() or {}).get("metric") or next(iter(evaluated[0]["valid"]), "")
-            if evaluated
-            else metric
-        )
-        score.plot(
-            [record["epoch"] + 1 for record in evaluated],
-            [record["valid"][metric] for record in evaluated],
-            label=name,
-            color=COLORS[name],
-        )
+        evaluated = [record["valid"] | {"epoch": record["epoch"]} for record in records if "valid" in record]
+        score.plot(*series(evaluated, metric), label=name, color=COLORS[name])
     loss.set(xlabel="epoch", ylabel="training loss (main)")
     score.set(xlabel="epoch", ylabel=f"validation {metric}")
     for axes in (loss, score):
@@ -90,8 +81,9 @@ def curves(runs: Sequence[RunFolder]) -> str:
 
 
 def series(records: Sequence[dict[str, Any]], key: str) -> tuple[list[int], list[float]]:
-    """Epochs and values of one key."""
-    return [record["epoch"] + 1 for record in records], [record[key] for record in records]
+    """Epochs and values of one key, where it was recorded."""
+    known = [record for record in records if key in record]
+    return [record["epoch"] + 1 for record in known], [record[key] for record in known]
 
 
 def details(run: RunFolder) -> str:
@@ -99,4 +91,5 @@ def details(run: RunFolder) -> str:
     config = html.escape(run.config_file.read_text(encoding="utf-8"))
     versions = json.loads(run.versions_file.read_text(encoding="utf-8"))
     lines = html.escape("\n".join(f"{name}: {value}" for name, value in versions.items()))
-    return f"<details><summary>{html.escape(run.path.name)}</summary><pre>{config}</pre><pre>{lines}</pre></details>"
+    name = html.escape(run.path.name)
+    return f"<details><summary>{name}</summary><pre>{config}</pre><pre>{lines}</pre></details>"

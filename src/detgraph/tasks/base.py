@@ -24,9 +24,11 @@ class Task(nn.Module, ABC):
     higher_is_better: bool
     model: nn.Module
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, notes: tuple[str, ...]) -> None:
         super().__init__()
         self.seed = seed
+        self.notes = notes
+        """What was done to the data and has to be said beside every number."""
 
     @abstractmethod
     def forward(self, batch: Any) -> dict[str, Tensor]:

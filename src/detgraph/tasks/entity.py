@@ -1,6 +1,6 @@
 """Entity prediction: the missing end of a triple, ranked among all entities."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ class EntityTask(Task):
     higher_is_better = True
 
     def __init__(self, data: Triples, config: EntityConfig) -> None:
-        super().__init__(config.seed)
+        super().__init__(config.seed, data.notes)
         self.data, self.config = data, config
         model, relations = config.model, len(data.relations)
         self.model = EgoDET(
@@ -129,13 +129,14 @@ class EntityTask(Task):
     def evaluate(self, split: Split) -> Metrics:
         """Filtered ranks of both ends of every triple of ``split`` among all entities."""
         self.eval()
+        return self.rank(split, lambda block: self.model(self.collate(block)).cpu())
+
+    def rank(self, split: Split, score: Callable[[NDArray[np.int64]], Tensor]) -> Metrics:
+        """Metrics of any scorer of queries, a block at a time."""
         asked = queries(getattr(self.data, split), len(self.data.relations))
-        found = []
-        for start in range(0, len(asked), self.config.training.batch_size):
-            block = asked[start : start + self.config.training.batch_size]
-            scores = self.model(self.collate(block)).cpu()
-            found.append(ranks(scores, block, self.known))
-        return summarize(torch.cat(found))
+        size = self.config.training.batch_size
+        blocks = (asked[start : start + size] for start in range(0, len(asked), size))
+        return summarize(torch.cat([ranks(score(block), block, self.known) for block in blocks]))
 
     def has(self, split: Split) -> bool:
         """Whether ``split`` has triples."""
@@ -145,8 +146,7 @@ class EntityTask(Task):
         """MRR of ranking entities by how often they answer in training, whatever the question."""
         trained = queries(self.data.train, len(self.data.relations))
         count = torch.from_numpy(np.bincount(trained[:, 2], minlength=len(self.data.entities))).float()
-        asked = queries(getattr(self.data, split), len(self.data.relations))
-        return summarize(ranks(count.repeat(len(asked), 1), asked, self.known))["mrr"]
+        return self.rank(split, lambda block: count.expand(len(block), -1))["mrr"]
 
     def vocabulary(self) -> dict[str, Any]:
         """Ids and human names of entities and relations."""

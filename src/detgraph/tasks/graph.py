@@ -35,7 +35,7 @@ class GraphTask(Task):
     """Molecules → MoleculeDET → regression (L1) or binary classification (cross-entropy) of each target."""
 
     def __init__(self, data: Molecules, config: GraphConfig) -> None:
-        super().__init__(config.seed)
+        super().__init__(config.seed, data.notes)
         self.data, self.config = data, config
         self.regression = data.kind == "regression"
         self.metric = "mae" if self.regression else "auc"

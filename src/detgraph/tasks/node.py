@@ -51,7 +51,7 @@ class NodeTask(Task):
     higher_is_better = True
 
     def __init__(self, data: Network, config: NodeConfig) -> None:
-        super().__init__(config.seed)
+        super().__init__(config.seed, data.notes)
         self.data, self.config = data, config
         self.metric = "f1" if data.multi_label else "accuracy"
         model, graph = config.model, data.graph

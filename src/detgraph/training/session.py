@@ -50,9 +50,8 @@ def load_run(path: Path) -> Task:
 
 def free_folder(config: Config) -> Path:
     """A folder name that says what the run is and is not taken: ``runs/cora-det-seed0``, ``…-2``, ``…-3``."""
-    data = config.data.name or "own-data"
     model = "structural" if config.model.tau == 1 else "det"
-    base = Path("runs") / f"{data}-{model}-seed{config.seed}"
+    base = Path("runs") / f"{config.data.label}-{model}-seed{config.seed}"
     path, number = base, 1
     while path.exists():
         number += 1
