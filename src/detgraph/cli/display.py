@@ -65,6 +65,8 @@ class TrainingBar(Observer):
 def announce(task: Task, trainer: Trainer) -> None:
     """Say what will be trained, on what, and what it will take."""
     console.print(task.describe())
+    for note in task.notes:
+        console.print(f"note: {note}", style="dim")
     parameters = sum(parameter.numel() for parameter in task.parameters())
     need = task.memory() + 16 * parameters
     steps = task.steps()

@@ -79,6 +79,7 @@ class Trainer:
                 self.train_epoch(stop, observer)
                 observer.epoch(self.finish_epoch())
                 self.save_if_due(stop)
+        self.save()  # the last evaluations can take long, too
         return self.finish()
 
     def train_epoch(self, stop: StopRequest, observer: Observer) -> None:
@@ -152,7 +153,9 @@ class Trainer:
         )
         self.run.save_weights(self.best.weights, self.best.neighbors)
         write_text(self.run.vocabulary_file, json.dumps(task.vocabulary(), ensure_ascii=False))
-        self.run.save_result({**asdict(result), "seed": task.seed, "versions": versions()})
+        self.run.save_result(
+            {**asdict(result), "seed": task.seed, "notes": task.notes, "versions": versions()}
+        )
         self.run.checkpoint_file.unlink(missing_ok=True)
         return result
 
@@ -165,13 +168,15 @@ class Trainer:
     def save_if_due(self, stop: StopRequest) -> None:
         """Save a checkpoint after each interval, and before giving way to a stop request."""
         if stop.requested or time.monotonic() - self.saved_at > self.config.checkpoint_seconds:
-            self.tick()
-            save_checkpoint(
-                self.run.checkpoint_file, self.progress, self.snapshot(), self.best, self.optimizer
-            )
-            self.saved_at = time.monotonic()
+            self.save()
         if stop.requested:
             raise Interrupted
+
+    def save(self) -> None:
+        """Write a checkpoint."""
+        self.tick()
+        save_checkpoint(self.run.checkpoint_file, self.progress, self.snapshot(), self.best, self.optimizer)
+        self.saved_at = time.monotonic()
 
     def tick(self) -> None:
         """Count the time since the last call."""

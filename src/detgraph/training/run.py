@@ -63,7 +63,13 @@ class RunFolder:
         """One record an epoch."""
         if not self.metrics_file.exists():
             return []
-        return [json.loads(line) for line in self.metrics_file.read_text(encoding="utf-8").splitlines()]
+        records = []
+        for line in self.metrics_file.read_text(encoding="utf-8").splitlines():
+            try:
+                records.append(json.loads(line))
+            except json.JSONDecodeError:  # the process was killed while it wrote its last line
+                break
+        return records
 
     def append_metrics(self, record: dict[str, Any]) -> None:
         """Add the record of an epoch."""
@@ -123,10 +129,13 @@ def versions() -> dict[str, str | None]:
 
 def commit() -> str | None:
     """The commit of the source tree, if detgraph runs from one."""
+    tree = Path(__file__).parents[3]
+    if not (tree / "pyproject.toml").is_file():
+        return None
     try:
         done = subprocess.run(
             ["git", "rev-parse", "HEAD"],
-            cwd=Path(__file__).parent,
+            cwd=tree,
             capture_output=True,
             text=True,
             check=True,
