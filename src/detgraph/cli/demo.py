@@ -6,10 +6,11 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from detgraph.cli.display import announce, console, duration, run_training
+from detgraph.cli.display import announce, console, run_training
 from detgraph.config import Config, dump_config, load_config
 from detgraph.errors import DetError
 from detgraph.recipes import recipe_path
+from detgraph.report.comparison import HEADER, Pair, compare, save_pairs
 from detgraph.report.html import write_report
 from detgraph.training import RunFolder
 from detgraph.training.session import resume, start
@@ -24,7 +25,7 @@ def demo(
     output: Annotated[Path, typer.Option(help="Where the run folders and the report go.")] = Path(
         "demo-runs"
     ),
-    seed: Annotated[int, typer.Option(help="Seed of all runs.")] = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each model, with seeds 0, 1, …")] = 1,
 ) -> None:
     """Train DET and the structural-only model on the same budget: molecules, a network, a knowledge graph.
 
@@ -32,23 +33,30 @@ def demo(
     not trained again, interrupted ones go on.
     """
     runs: list[RunFolder] = []
+    pairs: list[Pair] = []
     for recipe in RECIPES:
-        for model, overrides in MODELS.items():
-            config = load_config(recipe_path(recipe), [*overrides, f"seed={seed}"])
-            path = output / f"{Path(recipe).name}-{model}"
-            console.rule(path.name)
-            run = train_once(config, path)
-            if run is None:
-                console.print(f"Run `det demo --output {output}` again to go on.")
-                raise typer.Exit(130)
-            runs.append(run)
-    report = output / "report.html"
+        trained: dict[str, list[RunFolder]] = {model: [] for model in MODELS}
+        for seed in range(seeds):
+            for model, overrides in MODELS.items():
+                config = load_config(recipe_path(recipe), [*overrides, f"seed={seed}"])
+                path = output / f"{Path(recipe).name}-{model}-seed{seed}"
+                console.rule(path.name)
+                run = train_once(config, path)
+                if run is None:
+                    console.print(f"Run the same command again to go on with the rest ({output}).")
+                    raise typer.Exit(130)
+                trained[model].append(run)
+                runs.append(run)
+        pairs.append(compare(trained["structural"], trained["det"]))
+    report, results = output / "report.html", output / "results.json"
     write_report(runs, report, title="detgraph demo: DET and its structural-only twin")
-    show_comparison(runs)
-    console.print(f"Run folders and report: {output}/, {report}")
-    console.print(
-        "One seed shows that everything learns, not which model is better: for that, compare seeds."
-    )
+    save_pairs(results, pairs)
+    show_comparison(pairs)
+    console.print(f"Run folders: {output}/*, curves: {report}, numbers: {results}")
+    if seeds == 1:
+        console.print(
+            "One seed shows that all of it learns, not which model is better: see det demo --seeds 5."
+        )
     console.print("Next: det recipes list; det train node/papers; your own data: see README.md")
 
 
@@ -68,19 +76,9 @@ def train_once(config: Config, path: Path) -> RunFolder | None:
     return None if run_training(trainer, path.name) is None else run
 
 
-def show_comparison(runs: list[RunFolder]) -> None:
-    """One table of all runs: test metric beside the trivial predictor's."""
-    table = Table("run", "metric", "no input", "test", "time", title="DET and its structural-only twin")
-    for run in runs:
-        result = run.result()
-        assert result is not None, "every run of the demo has finished"
-        metric = result["metric"]
-        arrow = "↑" if result["higher_is_better"] else "↓"
-        table.add_row(
-            run.path.name,
-            f"{metric} {arrow}",
-            f"{result['trivial']:.3f}",
-            f"{result['test'][metric]:.3f}",
-            duration(result["seconds"]),
-        )
+def show_comparison(pairs: list[Pair]) -> None:
+    """One table: the test metric of both models beside that of a prediction without input."""
+    table = Table(*HEADER, title="DET and its structural-only twin, test split")
+    for pair in pairs:
+        table.add_row(*pair.cells())
     console.print(table)
