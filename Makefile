@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Waiting OpenMP threads that spin can slow a step many times over on a shared machine.
 export OMP_WAIT_POLICY ?= passive
 
-.PHONY: setup demo test check lint types clean
+.PHONY: setup demo test check lint types tables clean
 
 setup: .venv/installed
 
@@ -27,6 +27,9 @@ types: setup
 	$(BIN)/mypy
 
 check: lint types test
+
+tables: setup  # README's tables, from results/
+	$(BIN)/python -m detgraph.report.readme README.md
 
 clean:
 	rm -rf .venv runs demo-runs .mypy_cache .ruff_cache .pytest_cache
