@@ -44,9 +44,20 @@ def molecules(
 
 
 def graph_task(
-    data: Molecules | None = None, *, model: Section | None = None, training: Section | None = None, seed: int = 0
+    data: Molecules | None = None,
+    *,
+    model: Section | None = None,
+    training: Section | None = None,
+    seed: int = 0,
 ) -> GraphTask:
-    small = {"layers": 2, "heads": 2, "channels": 16, "ffn_channels": 16, "dropout": 0, "attention_dropout": 0}
+    small = {
+        "layers": 2,
+        "heads": 2,
+        "channels": 16,
+        "ffn_channels": 16,
+        "dropout": 0,
+        "attention_dropout": 0,
+    }
     config = parse_config(
         {
             "task": "graph",
@@ -123,13 +134,22 @@ def triples(
     relations: int = 2,
 ) -> Triples:
     """A knowledge graph of numbered entities ``e0, e1, …`` and relations ``r0, r1, …``."""
-    parts = [np.array(part, dtype=np.int64).reshape(-1, 3) for part in (train, valid, test)]
-    names = tuple(f"e{i}" for i in range(entities)), tuple(f"r{i}" for i in range(relations))
-    return Triples(*parts, *names, *names, name="tiny")
+    parts = {"train": train, "valid": valid, "test": test}
+    arrays = {split: np.array(part, dtype=np.int64).reshape(-1, 3) for split, part in parts.items()}
+    ids = tuple(f"e{i}" for i in range(entities)), tuple(f"r{i}" for i in range(relations))
+    names = tuple(f"entity {i}" for i in range(entities)), tuple(f"relation {i}" for i in range(relations))
+    return Triples(
+        **arrays,
+        entities=ids[0],
+        relations=ids[1],
+        entity_names=names[0],
+        relation_names=names[1],
+        name="tiny",
+    )
 
 
 def wheel() -> Triples:
-    """12 entities in a ring: r0 leads to the next, r1 to the one after it; e11 is met in valid and test only."""
+    """A ring of 11 entities: r0 leads to the next, r1 to the one after; e11 is met in valid and test only."""
     ring = [(i, 0, (i + 1) % 11) for i in range(11)] + [(i, 1, (i + 2) % 11) for i in range(11)]
     return triples(ring, [(11, 0, 3), (0, 1, 5)], [(4, 1, 11), (2, 0, 8)])
 

@@ -155,6 +155,16 @@ class ModelConfig(Section):
     dropout: Rate = 0.0
     attention_dropout: Rate = 0.0
 
+    @model_validator(mode="after")
+    def _fits(self) -> "ModelConfig":
+        if self.semantic_heads not in (None, 1, self.heads):
+            raise ValueError(
+                f"model.semantic_heads must be 1 or model.heads = {self.heads} (got {self.semantic_heads})"
+            )
+        if self.tau == "alternate" and self.layers < 2:
+            raise ValueError(f"model.tau=alternate needs model.layers of 2 or more (got {self.layers})")
+        return self
+
     def encoding(self, *, share_layers: bool = False) -> DualEncoding:
         """The choices as the architecture takes them."""
         return DualEncoding(
@@ -333,6 +343,11 @@ class NodeConfig(Section):
     training: NodeTrainingConfig = NodeTrainingConfig()
     seed: int = 0
 
+    @model_validator(mode="after")
+    def _searchable(self) -> "NodeConfig":
+        _check_backend(self.neighbors.backend, self.model.semantic)
+        return self
+
 
 class EntityConfig(Section):
     """Entity prediction on knowledge graphs."""
@@ -343,6 +358,16 @@ class EntityConfig(Section):
     neighbors: EntityNeighborsConfig = EntityNeighborsConfig()
     training: EntityTrainingConfig = EntityTrainingConfig()
     seed: int = 0
+
+    @model_validator(mode="after")
+    def _searchable(self) -> "EntityConfig":
+        _check_backend(self.neighbors.backend, self.model.semantic)
+        return self
+
+
+def _check_backend(backend: Backend, form: SemanticForm) -> None:
+    if form in ("l1_free", "difference") and backend not in ("auto", "exact"):
+        raise ValueError(f"model.semantic={form} needs neighbors.backend auto or exact (got {backend})")
 
 
 Config = GraphConfig | NodeConfig | EntityConfig
@@ -410,9 +435,9 @@ def _explain(problem: Any, where: str) -> str:
         return f"{where}: unknown key {key!r}.{hint} Known here: {', '.join(known)}."
     if problem["type"] == "missing":
         return f"{where}: {key!r} is missing."
-    message = problem["msg"].removeprefix("Value error, ")
-    got = "" if isinstance(problem["input"], dict) else f" (got {problem['input']!r})"
-    return f"{where}: {key}: {message}{got}."
+    if problem["type"] == "value_error":  # our own words, with full keys
+        return f"{where}: {problem['msg'].removeprefix('Value error, ')}."
+    return f"{where}: {key}: {problem['msg']} (got {problem['input']!r})."
 
 
 def _known_keys(task: str, path: Sequence[str]) -> list[str]:

@@ -11,18 +11,22 @@ from rich.table import Table
 from detgraph.tasks import Task
 from detgraph.training import Interrupted, Observer, Result, Trainer
 
-console = Console(highlight=False)
+# Names of files and data may hold brackets, and a command broken over two lines cannot be copied.
+console = Console(highlight=False, markup=False, soft_wrap=True)
 
 
 class TrainingBar(Observer):
     """A progress bar on a terminal; elsewhere a line at every tenth of the way."""
 
-    def __init__(self, title: str, metric: str) -> None:
-        self.metric = metric
+    def __init__(self, title: str, trainer: Trainer) -> None:
+        self.metric = trainer.task.metric
         self.losses = self.score = ""
-        self.done = self.total = self.printed = 0
+        steps = trainer.task.steps()
+        self.done = trainer.progress.epoch * steps + trainer.progress.step
+        self.total = trainer.config.epochs * steps
+        self.printed = 0
         columns = (
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             TextColumn("{task.percentage:>3.0f}%"),
             TimeElapsedColumn(),
@@ -31,7 +35,7 @@ class TrainingBar(Observer):
             TextColumn("{task.fields[state]}"),
         )
         self.bar = Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
-        self.row = self.bar.add_task(title, total=None, state="")
+        self.row = self.bar.add_task(title, total=self.total, completed=self.done, state="")
         self.title = title
 
     def __enter__(self) -> "TrainingBar":
@@ -45,7 +49,7 @@ class TrainingBar(Observer):
 
     def step(self, done: int, total: int) -> None:
         """Move the bar."""
-        self.done, self.total = done, total
+        self.done = done
         self.bar.update(self.row, completed=done, total=total)
 
     def epoch(self, record: dict[str, Any]) -> None:
@@ -79,7 +83,7 @@ def announce(task: Task, trainer: Trainer) -> None:
 def run_training(trainer: Trainer, title: str) -> Result | None:
     """Train with a bar; None if it was interrupted and saved."""
     try:
-        with TrainingBar(title, trainer.task.metric) as bar:
+        with TrainingBar(title, trainer) as bar:
             return trainer.train(bar)
     except Interrupted:
         console.print(f"Stopped; everything is saved. Go on with: det resume {trainer.run.path}")

@@ -60,7 +60,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line; a user's mistake is a message and exit code 2, never a traceback."""
     try:
         app(args=arguments)
-    except DetError as error:
+    except (DetError, OSError) as error:  # OSError: a folder without permission, a full disk
         Console(stderr=True, soft_wrap=True).print(
             f"error: {error}", style="red", markup=False, highlight=False
         )

@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.syntax import Syntax
 from rich.table import Table
 
 from detgraph.errors import DetError
@@ -29,7 +28,7 @@ def list_recipes() -> None:
 @app.command()
 def show(name: Name) -> None:
     """Print a recipe."""
-    Console().print(Syntax(recipe_path(name).read_text(encoding="utf-8"), "yaml", background_color="default"))
+    print(recipe_path(name).read_text(encoding="utf-8"), end="")
 
 
 @app.command()
@@ -38,7 +37,8 @@ def copy(
 ) -> None:
     """Copy a recipe to change it."""
     target = target or Path(f"{Path(name).name}.yaml")
+    text = recipe_path(name).read_text(encoding="utf-8")
     if target.exists():
         raise DetError(f"{target} exists already; name another file.")
-    write_text(target, recipe_path(name).read_text(encoding="utf-8"))
-    Console().print(f"Wrote {target}. Next: det train {target}", highlight=False)
+    write_text(target, text)
+    print(f"Wrote {target}. Next: det train {target}")

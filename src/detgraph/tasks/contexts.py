@@ -35,7 +35,7 @@ class Contexts:
         self.relation, self.neighbor = edges[:, 1], edges[:, 2]
         self.start = np.searchsorted(edges[:, 0], np.arange(entities + 1))
         self.fixed_key = np.random.default_rng(0).random(len(edges))  # the same sample at every evaluation
-        self.size, self.mask, self.entities = size, mask, entities
+        self.size, self.mask, self.entities, self.relations = size, mask, entities, relations
         self.pair_keys = torch.from_numpy(np.unique(edges[:, 0] * entities + edges[:, 2]))
 
     def of(
@@ -54,7 +54,10 @@ class Contexts:
         else:
             hidden = self.neighbor[edge] == answer[row]
             if self.mask == "triple":
-                hidden &= self.relation[edge] == relation[row]
+                same = self.relation[edge] == relation[row]
+                # A triple from an entity to itself is there twice, also as its own inverse.
+                loop = (source == answer)[row] & ((self.relation[edge] - relation[row]) % self.relations == 0)
+                hidden &= same | loop
             row, edge = row[~hidden], edge[~hidden]
             key = rng.random(len(edge))
         order = np.lexsort((key, row))

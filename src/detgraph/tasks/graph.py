@@ -16,6 +16,7 @@ from detgraph.config import GraphConfig
 from detgraph.data.molecules import Molecules
 from detgraph.data.paths import shortest_paths
 from detgraph.data.progress import with_progress
+from detgraph.errors import DetError
 from detgraph.nn import MoleculeBatch, MoleculeDET
 from detgraph.tasks.base import Metrics, Split, Task
 
@@ -56,7 +57,7 @@ class GraphTask(Task):
             max_distance=model.max_distance,
         )
         self.kinds, self.molecules = encode_molecules(data, model.hops)
-        y = np.stack([self.molecules[i].y for i in data.splits["train"]])
+        y = training_targets(data)
         center = np.nanmean(y, axis=0) if self.regression else np.zeros(y.shape[1])
         spread = np.nanstd(y, axis=0) if self.regression else np.ones(y.shape[1])
         # Scale of the training targets: saved with the weights, so that a run predicts in the user's units.
@@ -70,8 +71,10 @@ class GraphTask(Task):
         out = self.model(batch)
         known = ~batch.y.isnan()
         if self.regression:
-            return {"main": (out - (batch.y - self.center) / self.spread)[known].abs().mean()}
-        return {"main": functional.binary_cross_entropy_with_logits(out[known], batch.y[known])}
+            total = (out - (batch.y - self.center) / self.spread)[known].abs().sum()
+        else:
+            total = functional.binary_cross_entropy_with_logits(out[known], batch.y[known], reduction="sum")
+        return {"main": total / known.sum().clamp(min=1)}  # a batch may have no label at all
 
     def steps(self) -> int:
         """Batches an epoch."""
@@ -96,7 +99,7 @@ class GraphTask(Task):
         """A padded batch of the molecules at ``index``."""
         molecules = [self.molecules[i] for i in index]
         nodes = max(len(m.atoms) for m in molecules)
-        hops = max(m.paths.shape[2] for m in molecules)
+        hops = max(1, *(m.paths.shape[2] for m in molecules))  # single atoms have no path at all
         size, columns = len(molecules), molecules[0].atoms.shape[1]
         atoms = np.zeros((size, nodes, columns), dtype=np.int64)
         degrees = np.zeros((size, nodes), dtype=np.int64)
@@ -140,7 +143,7 @@ class GraphTask(Task):
         aucs = [
             float(binary_auroc(predicted[known[:, t], t], y[known[:, t], t].long()))
             for t in range(y.size(1))
-            if y[known[:, t], t].min() < y[known[:, t], t].max()  # a single class has no curve
+            if 0 < y[known[:, t], t].sum() < known[:, t].sum()  # a single class has no curve
         ]
         accuracy = ((predicted > 0.5) == (y > 0.5))[known].float().mean()
         return {"auc": float(np.mean(aucs)) if aucs else float("nan"), "accuracy": float(accuracy)}
@@ -178,6 +181,21 @@ class GraphTask(Task):
             4 * model.heads * nodes**2 + nodes * (10 * model.channels + 2 * model.ffn_channels)
         )
         return 4 * model.layers * per_layer
+
+
+def training_targets(data: Molecules) -> NDArray[np.float32]:
+    """(training molecules, targets), NaN = missing; every target has to be known somewhere."""
+    index = data.splits["train"]
+    if len(index) == 0:
+        raise DetError(f"{data.name}: no molecule is in the training split. Put some rows into `train`.")
+    y = np.concatenate([data.graphs[i].y.numpy() for i in index])
+    for target, values in zip(data.targets, y.T, strict=True):
+        if np.isnan(values).all():
+            raise DetError(
+                f"{data.name}: target {target!r} is missing in all {len(index)} training molecules. "
+                "Fill it in for some of them, or leave it out of data.targets."
+            )
+    return y
 
 
 def encode_molecules(data: Molecules, hops: int) -> tuple[NDArray[np.int64], list[EncodedMolecule]]:

@@ -1,6 +1,7 @@
 """Node classification: one class, or several labels, of each node of a network."""
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from torchmetrics.functional.classification import multilabel_f1_score
 
 from detgraph.config import NodeConfig
 from detgraph.data.networks import Network
+from detgraph.errors import DetError
 from detgraph.neighbors import SemanticNeighbors, Source
 from detgraph.neighbors.exact import ScoreBlock, search_space
 from detgraph.nn import NetworkDET, Sparse
@@ -19,7 +21,8 @@ from detgraph.nn.semantic import SearchSpace
 from detgraph.tasks.base import Metrics, Split, Task
 
 PROPAGATION_STEPS = 2
-SKETCH_CHANNELS = 512
+SKETCH_ABOVE = 10_000  # nodes: up to here the features themselves are compared
+SKETCH_CHANNELS = 256
 MASKS: dict[Split, str] = {"train": "train_mask", "valid": "val_mask", "test": "test_mask"}
 
 
@@ -69,8 +72,12 @@ class NodeTask(Task):
 
     def make_part(self, members: Tensor | None) -> Part:
         """The sub-network of ``members``, or the whole network."""
-        graph = self.data.graph if members is None else self.data.graph.subgraph(members)
-        x = graph.x
+        graph, x = self.data.graph, self.data.graph.x
+        if members is not None:
+            x = take_rows(x, members)
+            graph = copy(graph)
+            graph.x = None  # PyG cannot take rows of sparse features
+            graph = graph.subgraph(members)
         if x is not None and self.config.data.normalize:
             x = normalize_rows(x)
         k = self.config.neighbors.k if self.config.model.tau != 1 else 0  # nobody would read them
@@ -236,8 +243,20 @@ def graph_members(data: Network) -> list[Tensor | None]:
     """Nodes of each graph; [None] for a single one."""
     if "graph_id" not in data.graph:
         return [None]
+    if data.graph.x is None:
+        raise DetError(
+            f"{data.name}: has several graphs and no node features. A learned table of nodes says nothing "
+            "about other graphs: give features, or train on one graph."
+        )
     ids = data.graph.graph_id
     return [ids == graph for graph in torch.unique(ids)]
+
+
+def take_rows(x: Tensor, members: Tensor) -> Tensor:
+    """The rows where ``members`` is True, of a dense or sparse matrix."""
+    if x.layout != torch.sparse_csr:
+        return x[members]
+    return x.to_sparse(layout=torch.sparse_coo).index_select(0, members.nonzero()[:, 0]).to_sparse_csr()
 
 
 def normalize_rows(x: Tensor) -> Tensor:
@@ -247,17 +266,17 @@ def normalize_rows(x: Tensor) -> Tensor:
     lengths = x.crow_indices().diff()
     row = torch.arange(len(lengths)).repeat_interleave(lengths)
     total = torch.zeros(len(lengths)).index_add(0, row, x.values().abs()).clamp(min=1e-12)
-    return torch.sparse_csr_tensor(x.crow_indices(), x.col_indices(), x.values() / total[row], x.shape)
+    return torch.sparse_csr_tensor(
+        x.crow_indices(), x.col_indices(), x.values() / total[row], x.shape, check_invariants=False
+    )
 
 
 def sketch(x: Tensor) -> Tensor:
-    """Dense rows of at most `SKETCH_CHANNELS` numbers with nearly the same angles (a random projection)."""
-    if x.size(1) > SKETCH_CHANNELS:
+    """Dense unit rows to search in; of a large network a random projection with nearly the same angles."""
+    if len(x) > SKETCH_ABOVE and x.size(1) > SKETCH_CHANNELS:
         generator = torch.Generator().manual_seed(0)
         x = x @ torch.randn(x.size(1), SKETCH_CHANNELS, generator=generator)
-    elif x.layout == torch.sparse_csr:
-        x = x.to_dense()
-    return functional.normalize(x)
+    return functional.normalize(x.to_dense())
 
 
 def micro_f1(predicted: Tensor, y: Tensor) -> float:

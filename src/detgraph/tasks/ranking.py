@@ -5,6 +5,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from detgraph.errors import DetError
 from detgraph.tasks.contexts import queries
 
 
@@ -36,6 +37,11 @@ def ranks(scores: Tensor, asked: NDArray[np.int64], known: KnownAnswers) -> Tens
         asked: (queries, 3): source, relation, answer.
         known: what is filtered out.
     """
+    if not scores.isfinite().all():  # comparisons with NaN are all false: every answer would come first
+        raise DetError(
+            "the scores of the entities are not finite: training has diverged. "
+            "A smaller training.learning_rate, or training.clip_norm=1, usually helps."
+        )
     answer = torch.from_numpy(asked[:, 2])
     own = scores.gather(1, answer[:, None])
     row, entity = known.of(asked)

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn, optim
 
+from detgraph.errors import DetError
 from detgraph.training.run import save_tensors
 
 Tensors = dict[str, Tensor]
@@ -57,10 +58,18 @@ def load_checkpoint(
     path: Path, model: nn.Module, optimizer: optim.Optimizer
 ) -> tuple[Progress, Tensors, Snapshot | None]:
     """Put back weights, optimiser and random state; gives progress, neighbours now, and the best snapshot."""
-    with safe_open(path, framework="pt") as file:
-        metadata = file.metadata()
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no iterator of its own
-    model.load_state_dict(_under("now.weights", tensors))
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata()
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no iterator
+    except SafetensorError as error:
+        raise DetError(f"{path} is damaged ({error}). Delete it to train this run from its start.") from None
+    try:
+        model.load_state_dict(_under("now.weights", tensors))
+    except RuntimeError as error:
+        raise DetError(
+            f"{path} does not fit the data and configuration of its run (has the data changed?): {error}"
+        ) from None
     state: dict[int, dict[str, Any]] = {}
     for name, tensor in _under("optimizer", tensors).items():
         index, _, entry = name.partition("/")

@@ -59,8 +59,7 @@ class Trainer:
         if run.checkpoint_file.exists():
             self.progress, neighbors, self.best = load_checkpoint(run.checkpoint_file, task, self.optimizer)
             task.load_neighbor_state(neighbors)
-        run.keep_metrics_before(self.progress.epoch)
-        self.fabric = Fabric(accelerator=config.device, devices=1, precision=config.precision)
+        self.fabric = make_fabric(config)
         # Fabric moves the task to its device and wraps it for mixed precision.
         self.module, self.fabric_optimizer = self.fabric.setup(task, self.optimizer)
         self.clock = self.saved_at = time.monotonic()
@@ -72,6 +71,7 @@ class Trainer:
             Interrupted: on Ctrl-C or SIGTERM, after saving a checkpoint.
         """
         progress, config, observer = self.progress, self.config, observer or Observer()
+        self.run.keep_metrics_before(progress.epoch)
         with StopRequest() as stop:
             while progress.epoch < config.epochs and (
                 config.patience is None or progress.stale < config.patience
@@ -121,6 +121,11 @@ class Trainer:
         if last or (progress.epoch + 1) % self.config.evaluate_every == 0:
             record["valid"] = task.evaluate("valid")
             score = record["valid"][task.metric]
+            if math.isnan(score):
+                raise DetError(
+                    f"the validation {task.metric} is not a number in epoch {progress.epoch}, so it cannot "
+                    "choose the weights. Has the validation part enough labels, and of every class?"
+                )
             sign = 1 if task.higher_is_better else -1
             if progress.best is None or sign * score > sign * progress.best:
                 progress.best, progress.best_epoch, progress.stale = score, progress.epoch, 0
@@ -183,6 +188,17 @@ class Trainer:
         now = time.monotonic()
         self.progress.seconds += now - self.clock
         self.clock = now
+
+
+def make_fabric(config: TrainingConfig) -> Fabric:
+    """The device and precision that ``config`` names."""
+    try:
+        return Fabric(accelerator=config.device, devices=1, precision=config.precision)
+    except RuntimeError as error:
+        raise DetError(
+            f"training.device={config.device} cannot be used on this machine: {error} "
+            "training.device=auto takes what there is."
+        ) from None
 
 
 def mix_seed(seed: int, epoch: int) -> int:

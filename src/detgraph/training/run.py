@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -36,16 +37,21 @@ class RunFolder:
     def create(cls, path: Path, config: Config) -> "RunFolder":
         """A new folder; one that holds a run already is left alone."""
         run = cls(path)
-        if run.config_file.exists():
+        run.check_free()
+        write_text(run.versions_file, json.dumps(versions(), indent=1))
+        write_text(run.config_file, dump_config(config))  # last: it is what makes the folder a run
+        return run
+
+    def check_free(self) -> None:
+        """Refuse a folder that holds a run, or a path that can be no folder."""
+        if self.config_file.exists():
             raise DetError(
-                f"{path} already holds a run. Continue it with `det resume {path}`, "
+                f"{self.path} already holds a run. Continue it with `det resume {self.path}`, "
                 "or choose another folder with --output."
             )
-        if path.exists() and not path.is_dir():
-            raise DetError(f"{path} is a file, not a folder. Choose another one with --output.")
-        write_text(run.config_file, dump_config(config))
-        write_text(run.versions_file, json.dumps(versions(), indent=1))
-        return run
+        for path in (self.path, *self.path.parents):
+            if path.exists() and not path.is_dir():
+                raise DetError(f"{path} is a file, not a folder. Choose another one with --output.")
 
     @classmethod
     def open(cls, path: Path) -> "RunFolder":
@@ -94,8 +100,8 @@ class RunFolder:
                 f"{self.path} has no weights yet: the run has not finished. Continue it with "
                 f"`det resume {self.path}`."
             )
-        neighbors = load_file(self.neighbors_file) if self.neighbors_file.exists() else {}
-        return load_file(self.weights_file), neighbors
+        neighbors = load_tensors(self.neighbors_file) if self.neighbors_file.exists() else {}
+        return load_tensors(self.weights_file), neighbors
 
     def save_result(self, result: dict[str, Any]) -> None:
         """The outcome."""
@@ -113,6 +119,14 @@ def save_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str
     """Write a safetensors file atomically."""
     with atomic_path(path) as temporary:
         save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, temporary, metadata)
+
+
+def load_tensors(path: Path) -> dict[str, Tensor]:
+    """Read a safetensors file."""
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise DetError(f"{path} is damaged ({error}). Train the run again in a new folder.") from None
 
 
 def versions() -> dict[str, str | None]:

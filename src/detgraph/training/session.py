@@ -19,8 +19,11 @@ def prepare(config: Config) -> Task:
 
 def start(config: Config, path: Path) -> Trainer:
     """A new run in ``path``; nothing is written before data and model are ready."""
-    task = prepare(config)
-    return Trainer(task, config.training, RunFolder.create(path, config))
+    run = RunFolder(path)
+    run.check_free()  # before the data, which can take long
+    trainer = Trainer(prepare(config), config.training, run)
+    RunFolder.create(path, config)
+    return trainer
 
 
 def resume(path: Path) -> Trainer:

@@ -1,0 +1,482 @@
+"""Configurations: every option survives YAML, overrides reach it, and mistakes are explained."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from detgraph.config import (
+    Config,
+    EntityConfig,
+    GraphConfig,
+    NodeConfig,
+    Section,
+    dump_config,
+    load_config,
+    parse_config,
+)
+from detgraph.errors import DetError
+
+TASKS: dict[str, type[Section]] = {"graph": GraphConfig, "node": NodeConfig, "entity": EntityConfig}
+
+ENCODERS = {
+    "tau": 0.25,
+    "structural": "linear",
+    "semantic": "l2",
+    "semantic_bias": "ln_f_s",
+    "mutual_bias": "none",
+    "semantic_heads": 1,
+    "heads": 2,
+    "layers": 3,
+    "dropout": 0.35,
+    "attention_dropout": 0.45,
+}
+NEIGHBORS = {"k": 5, "every": 7, "warmup": 3, "backend": "hnsw"}
+TRAINING = {
+    "epochs": 17,
+    "batch_size": 13,
+    "optimizer": "adamax",
+    "learning_rate": 0.5,
+    "weight_decay": 0.25,
+    "schedule": "cosine",
+    "warmup": 0.125,
+    "clip_norm": 2.5,
+    "patience": 9,
+    "evaluate_every": 4,
+    "checkpoint_seconds": 1.5,
+    "device": "cpu",
+    "precision": "bf16-mixed",
+}
+FETCHING = {**TRAINING, "sn_weight": 0.75, "sn_loss": "paper"}
+MOLECULE_MODEL = {
+    **ENCODERS,
+    "channels": 6,
+    "ffn_channels": 10,
+    "share_layers": False,
+    "readout": "mean",
+    "hops": 4,
+    "max_degree": 11,
+    "max_distance": 12,
+}
+MOLECULE_TABLE = {
+    "file": "molecules.csv",
+    "smiles_column": "structure",
+    "targets": ["gap", "dipole"],
+    "id_column": "key",
+    "split_column": "fold",
+    "kind": "classification",
+    "bad_rows": "skip",
+    "split_seed": 8,
+    "limit": 99,
+}
+NETWORK_TABLE = {
+    "nodes": "nodes.csv",
+    "edges": "edges.csv",
+    "id_column": "key",
+    "label_column": "topic",
+    "split_column": "fold",
+    "features": "x.npy",
+    "multi_label": True,
+    "normalize": False,
+    "split_seed": 8,
+    "num_nodes": 50,
+}
+NETWORK_MODEL = {**ENCODERS, "head_channels": 5, "semantic_set": "fetched", "table_channels": 21}
+EGO_MODEL = {
+    **ENCODERS,
+    "channels": 6,
+    "ffn_channels": 10,
+    "triple_layers": 2,
+    "max_neighbors": 3,
+    "score_dropout": 0.55,
+    "mask": "pair",
+}
+TRIPLE_FILES = {
+    "train": "train.tsv",
+    "valid": "valid.tsv",
+    "test": "test.tsv",
+    "entity_names": "entities.tsv",
+    "relation_names": "relations.tsv",
+    "split_seed": 8,
+}
+# Together these set every option to something else than its default.
+FULL: list[dict[str, Any]] = [
+    {"task": "graph", "data": MOLECULE_TABLE, "model": MOLECULE_MODEL, "training": TRAINING, "seed": 3},
+    {"task": "graph", "data": {"name": "zinc"}},
+    {
+        "task": "node",
+        "data": NETWORK_TABLE,
+        "model": NETWORK_MODEL,
+        "neighbors": {**NEIGHBORS, "source": "features"},
+        "training": {**FETCHING, "epochs": 18},
+        "seed": 3,
+    },
+    {"task": "node", "data": {"npz": "network.npz"}},
+    {"task": "node", "data": {"name": "cora"}},
+    {
+        "task": "entity",
+        "data": TRIPLE_FILES,
+        "model": EGO_MODEL,
+        "neighbors": NEIGHBORS,
+        "training": {**FETCHING, "label_smoothing": 0.3},
+        "seed": 3,
+    },
+    {"task": "entity", "data": {"name": "umls"}},
+]
+ONE_CHOICE = {"entity.neighbors.source"}  # an option with a single value has no other
+FILES = {
+    "file",
+    "nodes",
+    "edges",
+    "npz",
+    "features",
+    "train",
+    "valid",
+    "test",
+    "entity_names",
+    "relation_names",
+}
+
+
+def write(folder: Path, values: Any) -> Path:
+    path = folder / "config.yaml"
+    path.write_text(values if isinstance(values, str) else yaml.safe_dump(values), encoding="utf-8")
+    return path
+
+
+def options(task: str) -> dict[str, Any]:
+    """Dotted key → default of every option of a task; required ones are None."""
+    found: dict[str, Any] = {}
+    for name, field in TASKS[task].model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
+            section = field.annotation.model_fields
+            found |= {f"{task}.{name}.{key}": option.default for key, option in section.items()}
+        else:
+            found[f"{task}.{name}"] = field.default
+    return found
+
+
+def flat(values: dict[str, Any]) -> dict[str, Any]:
+    """Nested values by dotted keys, after their task."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        entries = (
+            {f".{key}": entry for key, entry in value.items()} if isinstance(value, dict) else {"": value}
+        )
+        found |= {f"{values['task']}.{name}{key}": entry for key, entry in entries.items()}
+    return found
+
+
+def message(values: dict[str, Any]) -> str:
+    with pytest.raises(DetError) as caught:
+        parse_config(values)
+    return str(caught.value)
+
+
+NODE: dict[str, Any] = {"task": "node", "data": {"name": "cora"}}
+
+
+# --- round trip -------------------------------------------------------------------------------------
+
+
+def test_the_cases_below_change_every_option() -> None:
+    given = [entry for values in FULL for entry in flat(values).items()]
+    for task in TASKS:
+        for key, default in options(task).items():
+            values = [value for name, value in given if name == key]
+            if not key.endswith(".task") and key not in ONE_CHOICE:
+                assert any(value != default for value in values), f"{key} is never changed"
+
+
+@pytest.mark.parametrize("values", FULL, ids=lambda values: f"{values['task']}-{next(iter(values['data']))}")
+def test_every_option_survives_yaml(values: dict[str, Any], tmp_path: Path) -> None:
+    config = load_config(write(tmp_path, values))
+    text = dump_config(config)
+    dumped = flat(yaml.safe_load(text))
+    assert set(dumped) == set(options(values["task"]))  # every key is written out
+    for key, value in flat(values).items():
+        is_file = key.split(".")[-1] in FILES
+        assert dumped[key] == (str((tmp_path / value).resolve()) if is_file else value), key
+    (tmp_path / "elsewhere").mkdir()
+    again = load_config(write(tmp_path / "elsewhere", text))
+    assert again == config
+    assert dump_config(again) == text
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_only_the_data_has_to_be_named(task: str) -> None:
+    config = parse_config({"task": task, "data": {"name": "some"}})
+    assert config.task == task
+    # Defaults are not validated by themselves: written out they have to pass.
+    assert parse_config(yaml.safe_load(dump_config(config))) == config
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_dump_starts_with_task_and_data(task: str) -> None:
+    text = dump_config(parse_config({"task": task, "data": {"name": "some"}}))
+    assert text.startswith(f"task: {task}\ndata:\n  name: some\n")
+
+
+def test_names_beyond_ascii_survive(tmp_path: Path) -> None:
+    config = load_config(write(tmp_path, "task: node\ndata: {name: größe}\n"))
+    assert "größe" in dump_config(config)
+
+
+# --- overrides --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("override", "section", "key", "expected"),
+    [
+        ("model.tau=0.3", "model", "tau", 0.3),
+        ("model.tau=learnable", "model", "tau", "learnable"),
+        ("model.heads=4", "model", "heads", 4),
+        ("model.semantic_heads=null", "model", "semantic_heads", None),
+        ("training.learning_rate=1e-3", "training", "learning_rate", 0.001),
+        ("training.patience=null", "training", "patience", None),
+        ("training.patience=", "training", "patience", None),
+        ("neighbors.source=propagated", "neighbors", "source", "propagated"),
+        ("data.name=citeseer", "data", "name", "citeseer"),
+        ("data.normalize=false", "data", "normalize", False),
+        ("data.name=a=b", "data", "name", "a=b"),
+    ],
+)
+def test_override(override: str, section: str, key: str, expected: Any, tmp_path: Path) -> None:
+    values = {**NODE, "model": {"semantic_heads": 1}, "training": {"patience": 3}}
+    config = load_config(write(tmp_path, values), [override])
+    assert getattr(getattr(config, section), key) == expected
+
+
+def test_override_with_a_list(tmp_path: Path) -> None:
+    path = write(tmp_path, {"task": "graph", "data": {"file": "a.csv", "targets": ["y"]}})
+    config = load_config(path, ["data.targets=[gap, dipole]"])
+    assert isinstance(config, GraphConfig)
+    assert config.data.targets == ("gap", "dipole")
+
+
+def test_later_overrides_win_and_top_level_keys_can_be_set(tmp_path: Path) -> None:
+    config = load_config(write(tmp_path, NODE), ["seed=1", "seed=2", "neighbors.k=0"])
+    assert isinstance(config, NodeConfig)
+    assert (config.seed, config.neighbors.k) == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("model.tua=0.3", ["unknown key 'model.tua'", "Did you mean 'tau'?", "semantic_bias"]),
+        ("sede=1", ["unknown key 'sede'", "Did you mean 'seed'?"]),
+        ("modle.tau=0.3", ["unknown key 'modle'", "Did you mean 'model'?"]),
+        ("tau", ["'tau'", "key=value", "model.tau=0.3"]),
+        ("=3", ["'=3'", "key=value"]),
+        ("seed.x=3", ["'seed.x=3'", "'seed' is a value, not a section"]),
+        ("model.tau=[1", ["'model.tau=[1'", "'[1' is not a valid YAML value"]),
+        ("model.tau=2", ["model.tau", "less than or equal to 1", "got 2"]),
+    ],
+)
+def test_bad_override(override: str, words: list[str], tmp_path: Path) -> None:
+    with pytest.raises(DetError) as caught:
+        load_config(write(tmp_path, {**NODE, "seed": 1}), [override])
+    assert [word for word in words if word not in str(caught.value)] == []
+
+
+# --- mistakes in files ------------------------------------------------------------------------------
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(DetError, match=r"no such configuration file: .*nothing\.yaml.*det recipes list"):
+        load_config(tmp_path / "nothing.yaml")
+    with pytest.raises(DetError, match="no such configuration file"):
+        load_config(tmp_path)
+
+
+def test_bad_yaml_names_the_place(tmp_path: Path) -> None:
+    path = write(tmp_path, "task: node\ndata: {name: cora\nseed: 1\n")
+    with pytest.raises(DetError, match=r"config\.yaml is not valid YAML(.|\n)*line 3, column 5"):
+        load_config(path)
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_bytes(b"task: \xff\xfe\n")
+    with pytest.raises(DetError, match=r"config\.yaml is not valid YAML"):
+        load_config(path)
+
+
+@pytest.mark.parametrize(("text", "kind"), [("- a\n- b\n", "list"), ("", "NoneType"), ("cora", "str")])
+def test_not_a_mapping(text: str, kind: str, tmp_path: Path) -> None:
+    with pytest.raises(DetError, match=f"expected keys and values at the top level, got {kind}"):
+        load_config(write(tmp_path, text))
+
+
+def test_objects_are_not_built_from_yaml(tmp_path: Path) -> None:
+    path = write(tmp_path, "task: !!python/object/apply:os.getcwd []\n")
+    with pytest.raises(DetError, match="is not valid YAML"):
+        load_config(path)
+
+
+def test_errors_name_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path, {**NODE, "seed": "x"})
+    with pytest.raises(DetError, match=re.escape(f"{path}: seed: ")):
+        load_config(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"task": "nodes"}, ["`task` must be graph, node or entity", "got 'nodes'"]),
+        ({"task": None}, ["`task` must be graph, node or entity", "got None"]),
+        ({"task": ["node"]}, ["`task` must be graph, node or entity", "['node']"]),
+        ({"modle": {}}, ["unknown key 'modle'", "Did you mean 'model'?", "Known here: task, data, model"]),
+        ({"model": {"haeds": 2}}, ["unknown key 'model.haeds'", "Did you mean 'heads'?", "head_channels"]),
+        ({"model": {"zzz": 2}}, ["unknown key 'model.zzz'.", "Known here: tau"]),
+        ({"model": {1: 2}}, ["model", "Keys should be strings", "got 1"]),
+        ({"data": {"nmae": "cora"}}, ["unknown key 'data.nmae'", "Did you mean 'name'?"]),
+        ({"neighbors": {"evry": 2}}, ["unknown key 'neighbors.evry'", "Did you mean 'every'?"]),
+        ({"training": {"epoch": 2}}, ["unknown key 'training.epoch'", "Did you mean 'epochs'?"]),
+        ({"training": {"label_smoothing": 0.1}}, ["unknown key 'training.label_smoothing'"]),  # entities only
+        ({"seed": "x"}, ["seed", "valid integer", "got 'x'"]),
+        ({"model": 3}, ["model", "dictionary", "got 3"]),
+        ({"model": {"heads": 2.5}}, ["model.heads", "valid integer", "got 2.5"]),
+        ({"model": {"heads": 0}}, ["model.heads", "greater than or equal to 1", "got 0"]),
+        ({"model": {"tau": 1.5}}, ["model.tau", "less than or equal to 1", "'learnable'", "got 1.5"]),
+        ({"model": {"tau": "half"}}, ["model.tau", "'learnable' or 'alternate'", "got 'half'"]),
+        ({"model": {"dropout": 1}}, ["model.dropout", "less than 1", "got 1"]),
+        ({"model": {"semantic": "l3"}}, ["model.semantic", "'l1'", "'difference'", "got 'l3'"]),
+        ({"neighbors": {"k": -1}}, ["neighbors.k", "greater than or equal to 0", "got -1"]),
+        ({"neighbors": {"source": "x"}}, ["neighbors.source", "'propagated'", "got 'x'"]),
+        ({"training": {"learning_rate": 0}}, ["training.learning_rate", "greater than 0", "got 0"]),
+        ({"training": {"clip_norm": -1}}, ["training.clip_norm", "greater than 0", "got -1"]),
+        ({"training": {"optimizer": "sgd"}}, ["training.optimizer", "'adamw'", "got 'sgd'"]),
+        ({"data": {}}, ["exactly one of data.name, data.nodes, data.npz", "got none"]),
+        ({"data": {"name": "a", "npz": "b"}}, ["exactly one of data.name", "got data.name and data.npz"]),
+        ({"data": {"nodes": "a.csv"}}, ["data.nodes and data.edges go together"]),
+        ({"data": {"name": "a", "edges": "b"}}, ["data.nodes and data.edges go together"]),
+        ({"data": None}, ["data", "dictionary", "got None"]),
+        ({"model": {"semantic_heads": 3}}, ["model.semantic_heads must be 1 or model.heads = 8", "got 3"]),
+        (
+            {"model": {"tau": "alternate", "layers": 1}},
+            ["model.tau=alternate needs model.layers of 2", "got 1"],
+        ),
+        (
+            {"model": {"semantic": "difference"}, "neighbors": {"backend": "ivf"}},
+            ["model.semantic=difference needs neighbors.backend auto or exact", "got ivf"],
+        ),
+    ],
+)
+def test_mistake_is_explained(changes: dict[str, Any], words: list[str]) -> None:
+    text = message({**NODE, **changes})
+    assert [word for word in words if word not in text] == [], text
+    assert all(line.startswith("configuration: ") for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"task": "graph"}, ["'data' is missing"]),
+        ({"data": {"name": "cora"}}, ["`task` must be graph, node or entity", "got None"]),
+        (
+            {"task": "graph", "data": {"name": "a", "file": "b"}},
+            ["one of data.name, data.file", "got data.name and"],
+        ),
+        ({"task": "graph", "data": {"file": "b"}}, ["data.targets must name the columns"]),
+        ({"task": "graph", "data": {"file": "b", "targets": [1]}}, ["data.targets", "valid string", "got 1"]),
+        ({"task": "graph", "data": {"name": "a"}, "neighbors": {}}, ["unknown key 'neighbors'"]),
+        (
+            {"task": "graph", "data": {"name": "a"}, "model": {"channels": 10, "heads": 4}},
+            ["model.channels (10) must be a multiple of model.heads (4)"],
+        ),
+        ({"task": "entity", "data": {"valid": "b"}}, ["one of data.name, data.train", "got none"]),
+        (
+            {"task": "entity", "data": {"name": "a"}, "model": {"channels": 10}},
+            ["model.channels (10) must be a multiple of model.heads (4)"],
+        ),
+        (
+            {"task": "entity", "data": {"name": "a"}, "neighbors": {"source": "features"}},
+            ["neighbors.source", "'learned'", "got 'features'"],
+        ),
+        (
+            {
+                "task": "entity",
+                "data": {"name": "a"},
+                "model": {"semantic": "l1_free"},
+                "neighbors": {"backend": "flat"},
+            },
+            ["model.semantic=l1_free", "got flat"],
+        ),
+    ],
+)
+def test_mistake_in_another_task_is_explained(values: dict[str, Any], words: list[str]) -> None:
+    text = message(values)
+    assert [word for word in words if word not in text] == [], text
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    text = message({**NODE, "seed": "x", "model": {"heads": 0, "layer": 2}})
+    assert len(text.splitlines()) == 3
+
+
+# --- paths and freezing -----------------------------------------------------------------------------
+
+
+def test_relative_paths_are_read_from_the_folder_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "project").mkdir()
+    values = {
+        "task": "entity",
+        "data": {"train": "facts/train.tsv", "entity_names": str(tmp_path / "names.tsv")},
+    }
+    path = write(tmp_path / "project", values)
+    expected = (tmp_path.resolve() / "project" / "facts" / "train.tsv", tmp_path.resolve() / "names.tsv")
+    for folder, name in ((tmp_path, path), (tmp_path / "project", Path("config.yaml"))):
+        monkeypatch.chdir(folder)
+        config = load_config(name)
+        assert isinstance(config, EntityConfig)
+        assert (config.data.train, config.data.entity_names) == expected
+        assert config.data.valid is None
+        assert config.data.label == "facts"
+
+
+@pytest.mark.parametrize(
+    ("values", "label"),
+    [
+        ({"task": "graph", "data": {"file": "a/gaps.csv", "targets": ["y"]}}, "gaps"),
+        ({"task": "node", "data": {"npz": "a/web.npz"}}, "web"),
+        ({"task": "node", "data": {"nodes": "a/people.csv", "edges": "b.csv"}}, "people"),
+        ({"task": "entity", "data": {"train": "family/train.tsv"}}, "family"),
+        ({"task": "entity", "data": {"name": "umls"}}, "umls"),
+    ],
+)
+def test_label(values: dict[str, Any], label: str) -> None:
+    assert parse_config(values).data.label == label
+
+
+def test_configurations_are_frozen() -> None:
+    config: Config = parse_config(NODE)
+    for section, key in (
+        (config, "seed"),
+        (config.model, "heads"),
+        (config.data, "name"),
+        (config.training, "epochs"),
+    ):
+        with pytest.raises(ValidationError, match="frozen"):
+            setattr(section, key, getattr(section, key))
+
+
+def test_parsing_leaves_the_given_values_alone(tmp_path: Path) -> None:
+    values = {"task": "node", "data": {"npz": "a.npz"}}
+    parse_config(values, folder=tmp_path)
+    assert values == {"task": "node", "data": {"npz": "a.npz"}}
+
+
+def test_choices_reach_the_architecture() -> None:
+    values = {"task": "node", "data": {"name": "cora"}, "model": ENCODERS}
+    encoding = parse_config(values).model.encoding(share_layers=True)
+    of_layers = ("heads", "layers")
+    assert {key: getattr(encoding, key) for key in ENCODERS if key not in of_layers} == {
+        key: value for key, value in ENCODERS.items() if key not in of_layers
+    }
+    assert encoding.share_layers

@@ -1,0 +1,204 @@
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny_runs import TASKS, TaskName, molecules_csv, outcome, tiny_config, tiny_values
+
+from detgraph.config import Config, GraphConfig, parse_config
+from detgraph.data.load import load_molecules
+from detgraph.errors import DetError
+from detgraph.tasks import GraphTask, Metrics, Split
+from detgraph.training import Interrupted, Observer, Result, RunFolder, Trainer
+from detgraph.training.session import load_run, resume, start
+
+
+class InterruptEveryStep(Observer):
+    """Press Ctrl-C after the first batch."""
+
+    def step(self, done: int, total: int) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+class InterruptEveryEpoch(Observer):
+    """Press Ctrl-C at the end of the first epoch."""
+
+    def epoch(self, record: dict[str, Any]) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def train_in_pieces(config: Config, path: Path, observer: Observer) -> int:
+    """Train with as many interruptions as ``observer`` causes; how many there were."""
+    trainer, pieces = start(config, path), 0
+    while True:
+        try:
+            trainer.train(observer)
+            return pieces
+        except Interrupted:
+            pieces += 1
+            trainer = resume(path)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_resumed_equals_uninterrupted_bit_for_bit(task: TaskName, tmp_path: Path) -> None:
+    config = tiny_config(task, tmp_path)
+    trainer = start(config, tmp_path / "whole")
+    steps = config.training.epochs * trainer.task.steps()
+    trainer.train()
+    torch.manual_seed(99)  # nothing may hang on what the process did before
+    assert train_in_pieces(config, tmp_path / "steps", InterruptEveryStep()) == steps
+    torch.manual_seed(98)
+    assert train_in_pieces(config, tmp_path / "epochs", InterruptEveryEpoch()) == config.training.epochs
+    assert outcome(tmp_path / "steps") == outcome(tmp_path / "whole")
+    assert outcome(tmp_path / "epochs") == outcome(tmp_path / "whole")
+
+
+def test_an_epoch_is_interrupted_in_its_middle(tmp_path: Path) -> None:
+    trainer = start(tiny_config("graph", tmp_path), tmp_path / "run")
+    with pytest.raises(Interrupted):
+        trainer.train(InterruptEveryStep())
+    again = resume(tmp_path / "run")
+    assert (again.progress.epoch, again.progress.step) == (0, 1)
+    assert again.task.steps() > 1
+    assert again.progress.sums == trainer.progress.sums != {}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_seed_decides(task: TaskName, tmp_path: Path) -> None:
+    for name, seed in (("one", 0), ("same", 0), ("other", 1)):
+        torch.manual_seed(len(name))
+        start(tiny_config(task, tmp_path, {"seed": seed}, epochs=2), tmp_path / name).train()
+    assert outcome(tmp_path / "one") == outcome(tmp_path / "same")
+    assert outcome(tmp_path / "one")["weights"] != outcome(tmp_path / "other")["weights"]
+
+
+def standing_still(tmp_path: Path, **training: Any) -> Config:
+    """A model that moves too little for its accuracy to change."""
+    return tiny_config("node", tmp_path, {"model": {"tau": 1}}, epochs=30, learning_rate=1e-12, **training)
+
+
+def test_patience_stops_training(tmp_path: Path) -> None:
+    result = start(standing_still(tmp_path, patience=3), tmp_path / "run").train()
+    assert (result.best_epoch, result.epochs) == (0, 4)
+
+
+def test_patience_counts_evaluations(tmp_path: Path) -> None:
+    result = start(standing_still(tmp_path, patience=3, evaluate_every=2), tmp_path / "run").train()
+    assert (result.best_epoch, result.epochs) == (1, 8)
+
+
+def test_a_resumed_run_has_no_new_patience(tmp_path: Path) -> None:
+    pieces = train_in_pieces(standing_still(tmp_path, patience=3), tmp_path / "run", InterruptEveryEpoch())
+    assert pieces == 4
+    assert outcome(tmp_path / "run")["result"]["epochs"] == 4
+
+
+def test_evaluate_every_and_always_at_the_end(tmp_path: Path) -> None:
+    start(tiny_config("node", tmp_path, epochs=7, evaluate_every=3), tmp_path / "run").train()
+    records = RunFolder.open(tmp_path / "run").metrics()
+    assert [record["epoch"] for record in records if "valid" in record] == [2, 5, 6]
+    assert all({"main", "sn", "seconds"} <= record.keys() for record in records)
+
+
+def check_best(task: TaskName, tmp_path: Path, **changes: Any) -> Result:
+    """The result is that of the best epoch by validation, and the weights kept give it again.
+
+    The learning rate is so high that with one of a few seeds the last epoch is not the best.
+    """
+    for seed in range(5):
+        path = tmp_path / f"seed{seed}"
+        config = tiny_config(task, tmp_path, {**changes, "seed": seed}, epochs=12, learning_rate=0.3)
+        result = start(config, path).train()
+        found = [record["valid"][result.metric] for record in RunFolder.open(path).metrics()]
+        best = max(found) if result.higher_is_better else min(found)
+        assert result.best_epoch == found.index(best)
+        assert result.valid[result.metric] == best
+        if best != found[-1]:
+            again = load_run(path)
+            assert again.evaluate("valid") == result.valid
+            assert again.evaluate("test") == result.test
+            return result
+    pytest.fail("the last epoch was the best with every seed")
+
+
+def test_best_weights_where_lower_is_better(tmp_path: Path) -> None:
+    assert not check_best("graph", tmp_path).higher_is_better
+
+
+@pytest.mark.parametrize("task", ["node", "entity"])
+def test_best_weights_where_higher_is_better(task: TaskName, tmp_path: Path) -> None:
+    assert check_best(task, tmp_path).higher_is_better
+
+
+def test_best_weights_without_fetched_nodes(tmp_path: Path) -> None:
+    check_best("node", tmp_path, neighbors={"k": 0}, model={"semantic_set": "fetched"})
+
+
+class CountingTask(GraphTask):
+    """Remembers which splits were evaluated."""
+
+    def evaluate(self, split: Split) -> Metrics:
+        self.__dict__.setdefault("evaluated", []).append(split)
+        return super().evaluate(split)
+
+
+def test_the_test_split_is_read_once_after_training(tmp_path: Path) -> None:
+    config = tiny_config("graph", tmp_path, epochs=4)
+    assert isinstance(config, GraphConfig)
+    task = CountingTask(load_molecules(config.data), config)
+    Trainer(task, config.training, RunFolder.create(tmp_path / "run", config)).train()
+    assert task.__dict__["evaluated"] == ["valid"] * 4 + ["valid", "test"]
+
+
+def test_a_loss_that_is_not_finite(tmp_path: Path) -> None:
+    trainer = start(tiny_config("graph", tmp_path, learning_rate=1e30), tmp_path / "run")
+    with pytest.raises(DetError, match=r"not finite in epoch 0, step \d.*training\.learning_rate.*clip_norm"):
+        trainer.train()
+    assert RunFolder.open(tmp_path / "run").result() is None
+
+
+def test_a_metric_that_is_not_a_number(tmp_path: Path) -> None:
+    config = tiny_config("graph", tmp_path, {"data": {"kind": "classification"}})
+    labels = [0.0 if row % 5 == 3 else float(row % 2) for row in range(20)]  # valid has one class only
+    molecules_csv(tmp_path, targets=labels)
+    with pytest.raises(DetError, match=r"validation auc is not a number.*labels"):
+        start(config, tmp_path / "run").train()
+
+
+def test_no_validation_part(tmp_path: Path) -> None:
+    values = tiny_values("graph", tmp_path)
+    molecules_csv(tmp_path, splits=("train", "train", "test"))
+    with pytest.raises(DetError, match="no validation part"):
+        start(parse_config(values, folder=tmp_path), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_no_test_part(tmp_path: Path) -> None:
+    values = tiny_values("graph", tmp_path)
+    molecules_csv(tmp_path, splits=("train", "train", "valid"))
+    result = start(parse_config(values, folder=tmp_path), tmp_path / "run").train()
+    assert result.test is None
+    assert result.trivial > 0
+    assert json.loads((tmp_path / "run/result.json").read_text())["test"] is None
+
+
+def test_a_device_that_is_not_there(tmp_path: Path) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("needs a machine without CUDA")
+    with pytest.raises(DetError, match=r"training\.device=cuda cannot be used.*training\.device=auto"):
+        start(tiny_config("node", tmp_path, device="cuda"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_finished_run_keeps_no_checkpoint(tmp_path: Path) -> None:
+    start(tiny_config("node", tmp_path, checkpoint_seconds=0), tmp_path / "run").train()
+    files = {path.name for path in (tmp_path / "run").iterdir()}
+    assert files == {
+        *("config.yaml", "versions.json", "metrics.jsonl", "result.json"),
+        *("model.safetensors", "neighbors.safetensors", "vocabulary.json"),
+    }
+    with pytest.raises(DetError, match=r"has finished already.*det evaluate"):
+        resume(tmp_path / "run")

@@ -1,0 +1,106 @@
+import json
+import platform
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_runs import tiny_config
+
+from detgraph.errors import DetError
+from detgraph.training import RunFolder
+from detgraph.training.run import PACKAGES, save_tensors, versions
+from detgraph.training.session import free_folder, load_run, resume, start
+
+
+def test_create_writes_the_configuration_that_open_reads(tmp_path: Path) -> None:
+    config = tiny_config("node", tmp_path)
+    RunFolder.create(tmp_path / "new/run", config)
+    run = RunFolder.open(tmp_path / "new/run")
+    assert run.config() == config
+    assert (run.metrics(), run.result()) == ([], None)
+    assert json.loads(run.versions_file.read_text()) == versions()
+
+
+def test_a_folder_with_a_run_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    RunFolder.create(path, tiny_config("node", tmp_path))
+    before = (path / "config.yaml").read_text()
+    with pytest.raises(DetError, match=r"already holds a run.*det resume .*run`.*--output"):
+        start(tiny_config("node", tmp_path, epochs=1), path)
+    assert (path / "config.yaml").read_text() == before
+
+
+@pytest.mark.parametrize("inside", [".", "run", "some/run"])
+def test_a_path_that_is_or_goes_through_a_file(inside: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(DetError, match=r"file is a file, not a folder.*--output"):
+        start(tiny_config("node", tmp_path), tmp_path / "file" / inside)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_taken_folder_is_refused_before_data_is_read(tmp_path: Path) -> None:
+    config = tiny_config("graph", tmp_path)
+    RunFolder.create(tmp_path / "run", config)
+    (tmp_path / "molecules.csv").unlink()
+    with pytest.raises(DetError, match="already holds a run"):
+        start(config, tmp_path / "run")
+
+
+def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
+    for verb in (RunFolder.open, resume, load_run):
+        with pytest.raises(DetError, match=r"is not a run folder: it has no config\.yaml"):
+            verb(tmp_path)
+
+
+def test_an_unfinished_run_has_no_weights(tmp_path: Path) -> None:
+    RunFolder.create(tmp_path / "run", tiny_config("node", tmp_path))
+    with pytest.raises(DetError, match=r"has not finished.*det resume .*run"):
+        load_run(tmp_path / "run")
+
+
+def test_damaged_weights(tmp_path: Path) -> None:
+    start(tiny_config("node", tmp_path, epochs=1), tmp_path / "run").train()
+    weights = tmp_path / "run/model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-7])
+    with pytest.raises(DetError, match=r"model\.safetensors is damaged"):
+        load_run(tmp_path / "run")
+
+
+def test_weights_that_do_not_fit(tmp_path: Path) -> None:
+    start(tiny_config("node", tmp_path, epochs=1), tmp_path / "run").train()
+    save_tensors(tmp_path / "run/model.safetensors", {"other": torch.ones(1)})
+    with pytest.raises(DetError, match=r"do not fit its data and configuration \(has the data changed\?\)"):
+        load_run(tmp_path / "run")
+
+
+def test_a_half_written_last_line_of_metrics(tmp_path: Path) -> None:
+    run = RunFolder.create(tmp_path / "run", tiny_config("node", tmp_path))
+    for epoch in range(3):
+        run.append_metrics({"epoch": epoch, "main": 0.5})
+    with run.metrics_file.open("a") as file:
+        file.write('{"epoch": 3, "ma')
+    assert [record["epoch"] for record in run.metrics()] == [0, 1, 2]
+    run.keep_metrics_before(2)
+    run.append_metrics({"epoch": 2})
+    assert [json.loads(line)["epoch"] for line in run.metrics_file.read_text().splitlines()] == [0, 1, 2]
+
+
+def test_versions_name_all_that_a_result_depends_on() -> None:
+    found = versions()
+    assert found.keys() == {"python", *PACKAGES, "commit"}
+    assert found["python"] == platform.python_version()
+    assert found["torch"] == torch.__version__
+    commit = found["commit"]
+    assert commit is None or len(commit) == 40
+
+
+def test_free_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = tiny_config("graph", tmp_path, {"seed": 3})
+    twin = tiny_config("graph", tmp_path, {"model": {"tau": 1}})
+    assert free_folder(twin) == Path("runs/molecules-structural-seed0")
+    names = []
+    for _ in range(3):
+        names.append(free_folder(config).name)
+        free_folder(config).mkdir(parents=True)
+    assert names == ["molecules-det-seed3", "molecules-det-seed3-2", "molecules-det-seed3-3"]
