@@ -309,8 +309,8 @@ def loss_table(rows: Values) -> str:
             for note in (bce, paper)
             for cell in (
                 number(note["sn"], 2),
-                number(note["least_z"], 1),
-                number(note["states"], 1),
+                number(note["least_z"], 2),
+                number(note["states"], 2),
                 number(note["main"], 2),
                 percents([note["valid"]]),
             )

@@ -134,12 +134,13 @@ def triples(
     relations: int = 2,
 ) -> Triples:
     """A knowledge graph of numbered entities ``e0, e1, …`` and relations ``r0, r1, …``."""
-    parts = {"train": train, "valid": valid, "test": test}
-    arrays = {split: np.array(part, dtype=np.int64).reshape(-1, 3) for split, part in parts.items()}
+    arrays = [np.array(part, dtype=np.int64).reshape(-1, 3) for part in (train, valid, test)]
     ids = tuple(f"e{i}" for i in range(entities)), tuple(f"r{i}" for i in range(relations))
     names = tuple(f"entity {i}" for i in range(entities)), tuple(f"relation {i}" for i in range(relations))
     return Triples(
-        **arrays,
+        train=arrays[0],
+        valid=arrays[1],
+        test=arrays[2],
         entities=ids[0],
         relations=ids[1],
         entity_names=names[0],

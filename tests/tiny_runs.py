@@ -70,7 +70,10 @@ def tiny_values(task: TaskName, folder: Path, **training: Any) -> dict[str, Any]
 
 
 def tiny_config(
-    task: TaskName, folder: Path, changes: Mapping[str, Mapping[str, Any] | int] | None = None, **training: Any
+    task: TaskName,
+    folder: Path,
+    changes: Mapping[str, Mapping[str, Any] | int] | None = None,
+    **training: Any,
 ) -> Config:
     """The same, parsed; ``changes`` maps sections to settings that are replaced."""
     values = tiny_values(task, folder, **training)

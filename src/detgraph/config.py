@@ -20,6 +20,7 @@ from detgraph.nn.structural import StructuralForm
 Share = Annotated[float, Field(ge=0, le=1)]
 Rate = Annotated[float, Field(ge=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
 class Section(BaseModel):
@@ -47,7 +48,7 @@ class MoleculeData(Section):
     kind: Literal["regression", "classification"] = "regression"
     """Classification is binary (0 or 1) for each target."""
     bad_rows: Literal["fail", "skip"] = "fail"
-    split_seed: int = 0
+    split_seed: Seed = 0
     limit: Count | None = None
     """Use only so many molecules."""
 
@@ -84,7 +85,7 @@ class NetworkData(Section):
     """Labels are lists separated by ';'."""
     normalize: bool = True
     """Scale each node's features to sum to 1."""
-    split_seed: int = 0
+    split_seed: Seed = 0
     num_nodes: Count | None = None
     """Size of the generated network `papers`."""
 
@@ -113,7 +114,7 @@ class TripleData(Section):
     entity_names: Path | None = None
     """TSV: id, human name."""
     relation_names: Path | None = None
-    split_seed: int = 0
+    split_seed: Seed = 0
 
     @property
     def label(self) -> str:
@@ -330,7 +331,7 @@ class GraphConfig(Section):
     data: MoleculeData
     model: MoleculeModelConfig = MoleculeModelConfig()
     training: TrainingConfig = TrainingConfig()
-    seed: int = 0
+    seed: Seed = 0
 
 
 class NodeConfig(Section):
@@ -341,7 +342,7 @@ class NodeConfig(Section):
     model: NetworkModelConfig = NetworkModelConfig()
     neighbors: NeighborsConfig = NeighborsConfig()
     training: NodeTrainingConfig = NodeTrainingConfig()
-    seed: int = 0
+    seed: Seed = 0
 
     @model_validator(mode="after")
     def _searchable(self) -> "NodeConfig":
@@ -357,7 +358,7 @@ class EntityConfig(Section):
     model: EgoModelConfig = EgoModelConfig()
     neighbors: EntityNeighborsConfig = EntityNeighborsConfig()
     training: EntityTrainingConfig = EntityTrainingConfig()
-    seed: int = 0
+    seed: Seed = 0
 
     @model_validator(mode="after")
     def _searchable(self) -> "EntityConfig":

@@ -143,7 +143,7 @@ def test_triples_are_split_by_the_seed(tmp_path: Path) -> None:
     ("values", "kind"),
     [
         ({"task": "graph", "data": {"name": "nci", "limit": 20}, "model": {"layers": 1}}, GraphTask),
-        ({"task": "node", "data": {"name": "papers", "num_nodes": 100}}, NodeTask),
+        ({"task": "node", "data": {"name": "papers", "num_nodes": 120}}, NodeTask),
         ({"task": "entity", "data": {"name": "nations"}}, EntityTask),
     ],
 )

@@ -10,7 +10,7 @@ from detgraph.training import RunFolder
 from detgraph.training.session import start
 
 VOID = {"meta", "link", "img", "br"}
-ODD_NAME = "a <b>bold</b> & odd run"
+ODD_NAME = "a <b>bold & odd run"
 
 
 class Page(HTMLParser):

@@ -11,9 +11,9 @@ from tiny_runs import TASKS, TaskName, molecules_csv, outcome, tiny_config, tiny
 from detgraph.config import Config, GraphConfig, parse_config
 from detgraph.data.load import load_molecules
 from detgraph.errors import DetError
-from detgraph.tasks import GraphTask, Metrics, Split
+from detgraph.tasks import GraphTask, Metrics, NodeTask, Split
 from detgraph.training import Interrupted, Observer, Result, RunFolder, Trainer
-from detgraph.training.session import load_run, resume, start
+from detgraph.training.session import load_run, prepare, resume, start
 
 
 class InterruptEveryStep(Observer):
@@ -103,14 +103,14 @@ def test_evaluate_every_and_always_at_the_end(tmp_path: Path) -> None:
     assert all({"main", "sn", "seconds"} <= record.keys() for record in records)
 
 
-def check_best(task: TaskName, tmp_path: Path, **changes: Any) -> Result:
+def check_best(task: TaskName, tmp_path: Path) -> Result:
     """The result is that of the best epoch by validation, and the weights kept give it again.
 
     The learning rate is so high that with one of a few seeds the last epoch is not the best.
     """
     for seed in range(5):
         path = tmp_path / f"seed{seed}"
-        config = tiny_config(task, tmp_path, {**changes, "seed": seed}, epochs=12, learning_rate=0.3)
+        config = tiny_config(task, tmp_path, {"seed": seed}, epochs=12, learning_rate=0.3)
         result = start(config, path).train()
         found = [record["valid"][result.metric] for record in RunFolder.open(path).metrics()]
         best = max(found) if result.higher_is_better else min(found)
@@ -133,8 +133,17 @@ def test_best_weights_where_higher_is_better(task: TaskName, tmp_path: Path) -> 
     assert check_best(task, tmp_path).higher_is_better
 
 
-def test_best_weights_without_fetched_nodes(tmp_path: Path) -> None:
-    check_best("node", tmp_path, neighbors={"k": 0}, model={"semantic_set": "fetched"})
+@pytest.mark.parametrize("k", [0, 2])
+@pytest.mark.parametrize("semantic_set", ["union", "fetched"])
+def test_neighbors_put_back_change_nothing(k: int, semantic_set: str, tmp_path: Path) -> None:
+    changes: dict[str, dict[str, Any]] = {"neighbors": {"k": k}, "model": {"semantic_set": semantic_set}}
+    task = prepare(tiny_config("node", tmp_path, changes))
+    assert isinstance(task, NodeTask)
+    task.start_epoch(0)
+    before, _ = task.predict("valid")
+    task.load_neighbor_state(task.neighbor_state())
+    after, _ = task.predict("valid")
+    assert torch.equal(before, after)
 
 
 class CountingTask(GraphTask):

@@ -26,7 +26,7 @@ from detgraph.data.tables import read_table
 from detgraph.data.triples import read_triples
 from detgraph.errors import DetError, unknown_name
 
-app = typer.Typer(help="List, fetch and check data sets.", no_args_is_help=True)
+app = typer.Typer(help="List, fetch and check data sets.", no_args_is_help=True, add_completion=False)
 SHOWN_PROBLEMS = 10
 TABLES = (".csv", ".tsv", ".parquet", ".csv.gz", ".tsv.gz")
 TRIPLES = (".tsv", ".txt", ".tsv.gz", ".txt.gz")

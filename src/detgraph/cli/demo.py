@@ -15,7 +15,7 @@ from detgraph.report.html import write_report
 from detgraph.training import RunFolder
 from detgraph.training.session import resume, start
 
-app = typer.Typer(pretty_exceptions_enable=False)
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 RECIPES = ("demo/molecules", "demo/network", "demo/knowledge-graph")
 MODELS = {"structural": ["model.tau=1"], "det": []}
 

@@ -14,7 +14,7 @@ from detgraph.nn import Dense, DualEncoderLayer
 from detgraph.nn.semantic import SearchSpace
 from detgraph.training.run import versions
 
-app = typer.Typer(pretty_exceptions_enable=False)
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
 @app.command()

@@ -12,7 +12,7 @@ from detgraph.cli.display import console
 from detgraph.errors import DetError
 from detgraph.training.session import load_run
 
-app = typer.Typer(pretty_exceptions_enable=False)
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
 class SplitName(StrEnum):

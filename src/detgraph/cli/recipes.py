@@ -11,7 +11,9 @@ from detgraph.errors import DetError
 from detgraph.files import write_text
 from detgraph.recipes import recipe_names, recipe_path, recipe_title
 
-app = typer.Typer(help="List, show and copy ready configurations.", no_args_is_help=True)
+app = typer.Typer(
+    help="List, show and copy ready configurations.", no_args_is_help=True, add_completion=False
+)
 Name = Annotated[str, typer.Argument(help="A recipe, e.g. node/cora.")]
 
 

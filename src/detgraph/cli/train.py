@@ -11,7 +11,7 @@ from detgraph.recipes import find_recipe
 from detgraph.report.html import write_report
 from detgraph.training.session import free_folder, start
 
-app = typer.Typer(pretty_exceptions_enable=False)
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
 @app.command()

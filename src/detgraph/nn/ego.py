@@ -68,7 +68,7 @@ class EgoDET(nn.Module):
         )
         self.score_dropout = nn.Dropout(score_dropout)
         for table in (self.entity, self.relation):
-            nn.init.normal_(table.weight, std=0.02)
+            nn.init.normal_(table.weight, std=channels**-0.5)  # scores of about 1 from the start
 
     def forward(self, batch: EgoBatch) -> Tensor:
         """Scores of all entities, (batch, entities)."""

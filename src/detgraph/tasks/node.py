@@ -89,7 +89,7 @@ class NodeTask(Task):
             masks,
             graph.edge_index,
             neighbors,
-            Sparse.from_edges(graph.edge_index, graph.num_nodes),
+            Sparse.from_edges(graph.edge_index, graph.num_nodes, semantic_set=self.config.model.semantic_set),
         )
 
     def forward(self, batch: NodeBatch) -> dict[str, Tensor]:

@@ -45,10 +45,10 @@ def ranks(scores: Tensor, asked: NDArray[np.int64], known: KnownAnswers) -> Tens
     answer = torch.from_numpy(asked[:, 2])
     own = scores.gather(1, answer[:, None])
     row, entity = known.of(asked)
-    scores = scores.clone()
+    scores = scores.scatter(1, answer[:, None], -torch.inf)  # the answer does not compete with itself
     scores[torch.from_numpy(row), torch.from_numpy(entity)] = -torch.inf
     better = (scores > own).sum(dim=1)
-    equal = (scores == own).sum(dim=1)  # the answer itself is filtered out here
+    equal = (scores == own).sum(dim=1)
     return 1 + better + equal.double() / 2
 
 
