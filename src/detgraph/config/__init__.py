@@ -1,0 +1,29 @@
+"""Configuration: one typed schema for YAML files and overrides on the command line."""
+
+from detgraph.config.reading import dump_config, load_config, parse_config
+from detgraph.config.schema import (
+    Config,
+    EntityConfig,
+    GraphConfig,
+    MoleculeData,
+    NetworkData,
+    NodeConfig,
+    Section,
+    TrainingConfig,
+    TripleData,
+)
+
+__all__ = [
+    "Config",
+    "EntityConfig",
+    "GraphConfig",
+    "MoleculeData",
+    "NetworkData",
+    "NodeConfig",
+    "Section",
+    "TrainingConfig",
+    "TripleData",
+    "dump_config",
+    "load_config",
+    "parse_config",
+]
