@@ -306,8 +306,10 @@ def test_targets_without_both_classes_are_left_out_of_the_curve() -> None:
     task = graph_task(classes(3))
     predicted = torch.tensor([[0.9, 0.2, 0.3], [0.1, 0.3, 0.4]])
     y = torch.tensor([[1.0, 1.0, torch.nan], [0.0, 1.0, torch.nan]])
-    assert task.score(predicted, y)["auc"] == 1
-    assert np.isnan(task.score(predicted[:, 1:], y[:, 1:])["auc"])
+    score = task.score(predicted, y)
+    assert score["auc"] == score[f"auc {task.data.targets[0]}"] == 1
+    assert np.isnan(score[f"auc {task.data.targets[1]}"])
+    assert np.isnan(task.score(predicted, y.index_fill(1, torch.tensor(0), torch.nan))["auc"])
 
 
 # --- it learns --------------------------------------------------------------------------------------

@@ -5,7 +5,8 @@ from typing import Any, TypeVar
 from detgraph.config import MoleculeData, NetworkData, TripleData
 from detgraph.data.benchmarks import load_benchmark
 from detgraph.data.molecules import Molecules, read_molecules
-from detgraph.data.networks import Network, read_network, read_npz
+from detgraph.data.networks import Network, read_network
+from detgraph.data.npz import read_npz
 from detgraph.data.triples import Triples, read_triples
 from detgraph.errors import DetError
 

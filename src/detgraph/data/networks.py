@@ -1,6 +1,5 @@
 """Networks for node classification: one form, one place for its policies, and readers of a user's files."""
 
-import zipfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +12,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from detgraph.data.features import csr_parts, read_feature_file, table_features
-from detgraph.data.tables import read_pairs, read_table, require_column, require_file, where
+from detgraph.data.features import read_feature_file, table_features
+from detgraph.data.tables import read_pairs, read_table, require_column, where
 from detgraph.errors import DetError
 
 MASKS = ("train_mask", "val_mask", "test_mask")
@@ -143,36 +142,6 @@ def read_network(
         split_seed=split_seed,
         notes=(*notes, *feature_notes),
     )
-
-
-def read_npz(path: Path) -> Network:
-    """Read one ``.npz`` archive.
-
-    It holds ``edge_index``, ``y``, and ``x`` or ``x_data, x_indices, x_indptr, x_shape`` (CSR) or neither;
-    optional are ``train_mask``, ``val_mask``, ``test_mask`` and the texts ``nodes`` and ``classes``.
-    """
-    require_file(path)
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {key: archive[key] for key in archive.files}
-    except (ValueError, OSError, EOFError, AttributeError, zipfile.BadZipFile) as error:
-        raise DetError(f"{path}: is not an archive of plain arrays as numpy.savez writes: {error}.") from None
-    for key in ("edge_index", "y"):
-        if key not in arrays:
-            raise DetError(
-                f"{path}: has no array {key!r}. Its arrays: {', '.join(sorted(arrays)) or 'none'}."
-            )
-    data = Data()
-    try:
-        for key in ("x", "edge_index", "y", *MASKS, "graph_id"):
-            if key in arrays:
-                data[key] = torch.from_numpy(arrays[key])
-        if "x_data" in arrays:
-            data.x = csr_parts(*(arrays[f"x_{part}"] for part in ("indptr", "indices", "data", "shape")))
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise DetError(f"{path}: {error}. Expected arrays of numbers, sparse x as a CSR matrix.") from None
-    texts = {key: [str(text) for text in arrays[key]] for key in ("nodes", "classes") if key in arrays}
-    return Network.from_data(data, name=path.stem, nodes=texts.get("nodes"), classes=texts.get("classes"))
 
 
 def _labels(name: str, y: Any, classes: Sequence[str] | None) -> tuple[Tensor, Sequence[str]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import isnan, nan
 from typing import Any
 
 import numpy as np
@@ -135,18 +136,27 @@ class GraphTask(Task):
         return torch.from_numpy(np.stack([self.molecules[i].y for i in self.data.splits[split]]))
 
     def score(self, predicted: Tensor, y: Tensor) -> Metrics:
-        """Metrics of predictions in the user's units."""
+        """Metrics of predictions in the user's units; of several targets the mean, then each."""
         known = ~y.isnan()
+        each = {
+            target: self.score_target(predicted[known[:, t], t], y[known[:, t], t])
+            for t, target in enumerate(self.data.targets)
+        }
+        measured = [value for value in each.values() if not isnan(value)]
+        metrics = {self.metric: float(np.mean(measured)) if measured else nan}
+        if not self.regression:
+            metrics["accuracy"] = float(((predicted > 0.5) == (y > 0.5))[known].float().mean())
+        if len(each) > 1:
+            metrics |= {f"{self.metric} {target}": value for target, value in each.items()}
+        return metrics
+
+    def score_target(self, predicted: Tensor, y: Tensor) -> float:
+        """MAE or area under the ROC curve of one target; NaN without labels, or with one class only."""
         if self.regression:
-            per_target = [(predicted - y)[known[:, t], t].abs().mean() for t in range(y.size(1))]
-            return {"mae": float(torch.stack(per_target).nanmean())}
-        aucs = [
-            float(binary_auroc(predicted[known[:, t], t], y[known[:, t], t].long()))
-            for t in range(y.size(1))
-            if 0 < y[known[:, t], t].sum() < known[:, t].sum()  # a single class has no curve
-        ]
-        accuracy = ((predicted > 0.5) == (y > 0.5))[known].float().mean()
-        return {"auc": float(np.mean(aucs)) if aucs else float("nan"), "accuracy": float(accuracy)}
+            return float((predicted - y).abs().mean())
+        if not 0 < y.sum() < len(y):
+            return nan
+        return float(binary_auroc(predicted, y.long()))
 
     def has(self, split: Split) -> bool:
         """Whether ``split`` has molecules with a known target."""
