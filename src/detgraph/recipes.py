@@ -30,7 +30,7 @@ def find_recipe(text: str) -> Path:
     path = Path(text)
     if path.is_file():
         return path
-    name = path.with_suffix("").as_posix().removeprefix("recipes/")
+    name = text.removeprefix("recipes/").removesuffix(".yaml")
     if name in recipe_names():
         return recipe_path(name)
     if path.suffix in (".yaml", ".yml"):

@@ -14,10 +14,11 @@ from torch import Tensor
 from detgraph.tasks import Split, Task
 
 Y = np.random.default_rng(0).normal(size=(20, 2))
+CLASSES = np.vstack([Y[:16] > 0, np.eye(2), np.eye(2)]).astype(float)  # both classes in every split
 LABELS = (torch.rand(30, 4, generator=torch.Generator().manual_seed(5)) < 0.4).float()
 BUILDERS: dict[str, Callable[..., Task]] = {
     "graph": lambda **options: graph_task(molecules(Y), **options),
-    "graph-classes": lambda **options: graph_task(molecules((Y > 0) * 1.0, kind="classification"), **options),
+    "graph-classes": lambda **options: graph_task(molecules(CLASSES, kind="classification"), **options),
     "node": lambda **options: node_task(**options),
     "node-labels": lambda **options: node_task(network(y=LABELS), **options),
     "node-table": lambda **options: node_task(network(x=None), **options),

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from detgraph.errors import DetError
 from detgraph.neighbors import find_neighbors
 from detgraph.neighbors.exact import Exclusions
 from detgraph.neighbors.search import FLAT_UP_TO, choose_backend
@@ -183,14 +184,14 @@ def test_auto_scans_small_graphs_and_indexes_large_ones() -> None:
 def test_states_that_are_not_finite_are_refused(value: float, backend: Any) -> None:
     vectors = torch.randn(10, 4)
     vectors[3, 2] = value
-    with pytest.raises(ValueError, match="not finite: training has diverged"):
+    with pytest.raises(DetError, match="not finite: training has diverged"):
         find_neighbors(SearchSpace(vectors, "l1"), 2, NO_EDGES, 10, backend=backend)
 
 
 def test_scores_that_are_not_finite_are_refused() -> None:
     scores = torch.randn(10, 10)
     scores[3, 2] = torch.nan
-    with pytest.raises(ValueError, match="not finite: training has diverged"):
+    with pytest.raises(DetError, match="not finite: training has diverged"):
         find_neighbors(lambda rows: scores[rows], 2, NO_EDGES, 10)
 
 

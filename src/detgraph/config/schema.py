@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from detgraph.neighbors import Backend, Schedule, Source
 from detgraph.nn.heads import Readout
@@ -16,6 +16,9 @@ from detgraph.nn.structural import StructuralForm
 Share = Annotated[float, Field(ge=0, le=1)]
 Rate = Annotated[float, Field(ge=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
+Names = Annotated[
+    tuple[str, ...], BeforeValidator(lambda given: (given,) if isinstance(given, str) else given)
+]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
@@ -36,8 +39,8 @@ class MoleculeData(Section):
     file: Path | None = None
     """CSV, TSV or Parquet with one molecule a row."""
     smiles_column: str = "smiles"
-    targets: tuple[str, ...] = ()
-    """Columns to predict."""
+    targets: Names = ()
+    """Columns to predict, one or several."""
     id_column: str | None = None
     split_column: str | None = "split"
     """train / valid / test; without this column a seeded random split is made."""

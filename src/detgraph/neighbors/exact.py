@@ -7,11 +7,15 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
+from detgraph.errors import DetError
 from detgraph.nn.neighborhood import Dense
 from detgraph.nn.semantic import SearchSpace, SemanticOperator
 
 BLOCK_NUMBERS = 2**24  # scores held at once: 64 MB in float32
-NOT_FINITE = "the states that select semantic neighbours are not finite: training has diverged"
+NOT_FINITE = (
+    "the states that select semantic neighbours are not finite: training has diverged. "
+    "A smaller training.learning_rate, or training.clip_norm=1, usually helps."
+)
 
 ScoreBlock = Callable[[Tensor], Tensor]
 """Rows (block,) to their scores against all nodes (block, nodes); the higher the nearer."""
@@ -73,7 +77,7 @@ def exact_search(score: ScoreBlock, rows: Tensor, num_nodes: int, k: int, exclud
         block = rows[start : start + step]
         scores = score(block)
         if not scores.isfinite().all():
-            raise ValueError(NOT_FINITE)
+            raise DetError(NOT_FINITE)
         row, column = excluded.pairs(block)
         scores[row, column] = -torch.inf
         best = scores.topk(width, dim=1)

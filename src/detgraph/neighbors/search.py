@@ -5,6 +5,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from detgraph.errors import DetError
 from detgraph.neighbors.exact import NOT_FINITE, Exclusions, ScoreBlock, exact_search, metric_scores
 from detgraph.neighbors.faiss_search import faiss_search
 from detgraph.nn.semantic import SearchSpace
@@ -52,7 +53,7 @@ def find_neighbors(
         return exact_search(space, rows, num_nodes, k, excluded)
     vectors = space.vectors.detach().float().cpu()
     if not vectors.isfinite().all():
-        raise ValueError(NOT_FINITE)
+        raise DetError(NOT_FINITE)
     kind = choose_backend(num_nodes) if backend == "auto" else backend
     if kind == "exact":
         return exact_search(metric_scores(vectors, space.metric), rows, num_nodes, k, excluded)

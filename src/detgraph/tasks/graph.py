@@ -147,7 +147,9 @@ class GraphTask(Task):
         if not self.regression:
             metrics["accuracy"] = float(((predicted > 0.5) == (y > 0.5))[known].float().mean())
         if len(each) > 1:
-            metrics |= {f"{self.metric} {target}": value for target, value in each.items()}
+            metrics |= {
+                f"{self.metric} {target}": value for target, value in each.items() if not isnan(value)
+            }
         return metrics
 
     def score_target(self, predicted: Tensor, y: Tensor) -> float:
