@@ -8,10 +8,25 @@ from typing import Annotated, Any
 import yaml
 from pydantic import Field, TypeAdapter, ValidationError
 
-from detgraph.config.schema import Config, EntityConfig, GraphConfig, NodeConfig
+from detgraph.config.schema import (
+    Config,
+    EntityConfig,
+    GraphConfig,
+    MoleculeData,
+    NetworkData,
+    NodeConfig,
+    TripleData,
+)
 from detgraph.errors import DetError
 
 _SCHEMA: TypeAdapter[Config] = TypeAdapter(Annotated[Config, Field(discriminator="task")])
+
+PATH_KEYS = {
+    f"data.{key}"
+    for section in (MoleculeData, NetworkData, TripleData)
+    for key, field in section.model_fields.items()
+    if "Path" in str(field.annotation)
+}
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
@@ -24,8 +39,9 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
         raise DetError(f"{path} is not valid YAML: {error}") from None
     if not isinstance(values, dict):
         raise DetError(f"{path}: expected keys and values at the top level, got {type(values).__name__}.")
+    values = {key: value for key, value in values.items() if value is not None}
     for override in overrides:
-        _apply(values, override)
+        _apply(values, override)  # a path given here starts where the user stands, not at the file
     return parse_config(values, where=str(path), folder=path.parent)
 
 
@@ -52,11 +68,14 @@ def _apply(values: dict[str, Any], override: str) -> None:
         raise DetError(f"override {override!r} is not of the form key=value, e.g. model.tau=0.3.")
     *sections, last = key.split(".")
     for section in sections:
-        values = values.setdefault(section, {})
+        values[section] = values.get(section) or {}  # a section left blank is an empty one
+        values = values[section]
         if not isinstance(values, dict):
             raise DetError(f"override {override!r}: {section!r} is a value, not a section.")
     try:
-        values[last] = yaml.safe_load(text)
+        values[last] = (
+            str(Path(text).absolute()) if key in PATH_KEYS and text != "null" else yaml.safe_load(text)
+        )
     except yaml.YAMLError:
         raise DetError(f"override {override!r}: {text!r} is not a valid YAML value.") from None
 
@@ -73,6 +92,8 @@ def _explain(problem: Any, where: str) -> str:
         near = get_close_matches(keys[-1], known, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         return f"{where}: unknown key {key!r}.{hint} Known here: {', '.join(known)}."
+    if problem["type"] in ("model_type", "model_attributes_type"):
+        return f"{where}: {key}: expected a section of keys and values (got {problem['input']!r})."
     if problem["type"] == "missing":
         return f"{where}: {key!r} is missing."
     if problem["type"] == "value_error":  # our own words, with full keys

@@ -58,7 +58,7 @@ class MoleculeData(Section):
 
     @model_validator(mode="after")
     def _one_source(self) -> "MoleculeData":
-        _exactly_one(self, "name", "file")
+        _one_of(self, name={"limit"}, file={*MoleculeData.model_fields} - {"name"})
         if self.file and not self.targets:
             raise ValueError("data.targets must name the columns to predict")
         return self
@@ -82,8 +82,8 @@ class NetworkData(Section):
     """Features apart from the node table: SVMlight, .npy or .npz."""
     multi_label: bool = False
     """Labels are lists separated by ';'."""
-    normalize: bool = True
-    """Scale each node's features to sum to 1."""
+    normalize: bool | None = None
+    """Scale each node's features to sum to 1; default: sparse features (bags of words) only."""
     split_seed: Seed = 0
     num_nodes: Count | None = None
     """Size of the generated network `papers`."""
@@ -95,7 +95,8 @@ class NetworkData(Section):
 
     @model_validator(mode="after")
     def _one_source(self) -> "NetworkData":
-        _exactly_one(self, "name", "nodes", "npz")
+        own = {*NetworkData.model_fields} - {"name", "npz", "num_nodes"}
+        _one_of(self, name={"num_nodes", "normalize"}, nodes=own, npz={"normalize", "split_seed"})
         if (self.nodes is None) != (self.edges is None):
             raise ValueError("data.nodes and data.edges go together")
         return self
@@ -122,15 +123,19 @@ class TripleData(Section):
 
     @model_validator(mode="after")
     def _one_source(self) -> "TripleData":
-        _exactly_one(self, "name", "train")
+        _one_of(self, name=set(), train={*TripleData.model_fields} - {"name"})
         return self
 
 
-def _exactly_one(section: Section, *keys: str) -> None:
-    given = [key for key in keys if getattr(section, key) is not None]
+def _one_of(section: Section, **reads: set[str]) -> None:
+    """Exactly one source is given, and no key that this source does not read."""
+    given = [source for source in reads if getattr(section, source) is not None]
     if len(given) != 1:
         got = " and ".join(f"data.{key}" for key in given) or "none"
-        raise ValueError(f"give exactly one of {', '.join(f'data.{key}' for key in keys)} (got {got})")
+        raise ValueError(f"give exactly one of {', '.join(f'data.{key}' for key in reads)} (got {got})")
+    for key, field in type(section).model_fields.items():
+        if key not in reads[given[0]] | {given[0]} and getattr(section, key) != field.default:
+            raise ValueError(f"data.{key} has no effect with data.{given[0]}: remove it")
 
 
 # --- model ------------------------------------------------------------------------------------------
@@ -140,7 +145,8 @@ class ModelConfig(Section):
     """The two encoders; the same for all tasks."""
 
     tau: Share | Literal["learnable", "alternate"] = 0.5
-    """Share of the structural encoder: 1 = structural only, 0 = semantic only."""
+    """Share of the structural encoder: 1 = structural only, 0 = semantic only. On molecules both encoders
+    see the same set, so that values in between are alike (unless mutual_bias tells the encoders apart)."""
     structural: StructuralForm = "dot"
     semantic: SemanticForm = "l1"
     """The operator ⊖ that compares two states."""
@@ -212,6 +218,14 @@ class MoleculeModelConfig(ResidualModelConfig):
     max_degree: Count = 64
     max_distance: Count = 40
 
+    @model_validator(mode="after")
+    def _has_effect(self) -> "MoleculeModelConfig":
+        if self.share_layers and self.semantic_heads is not None:
+            raise ValueError("model.semantic_heads has no effect with model.share_layers: remove it")
+        if self.tau == "learnable" and self.mutual_bias == "both":  # one set, the same scores: the same map
+            raise ValueError("model.tau=learnable has no effect on molecules with model.mutual_bias=both")
+        return self
+
 
 class NetworkModelConfig(ModelConfig):
     """GAT-style layers."""
@@ -240,6 +254,14 @@ class EgoModelConfig(ResidualModelConfig):
     """On the candidates' embeddings."""
     mask: Literal["pair", "triple"] = "triple"
     """In training hide from a query's context its own triple, or every edge between the pair."""
+
+    @model_validator(mode="after")
+    def _has_effect(self) -> "EgoModelConfig":
+        if self.semantic_heads is not None:
+            raise ValueError(
+                "model.semantic_heads has no effect on knowledge graphs, which share one: remove it"
+            )
+        return self
 
 
 # --- neighbours and training ------------------------------------------------------------------------
@@ -275,7 +297,6 @@ class TrainingConfig(Section):
     """The loop: the same for all tasks."""
 
     epochs: Count = 200
-    batch_size: Count = 64
     optimizer: Literal["adam", "adamw", "adamax"] = "adamw"
     learning_rate: Annotated[float, Field(gt=0)] = 1e-3
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
@@ -294,6 +315,13 @@ class TrainingConfig(Section):
     precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
 
 
+class GraphTrainingConfig(TrainingConfig):
+    """Batches of molecules of like size."""
+
+    batch_size: Count = 64
+    """Molecules a step."""
+
+
 class SelfSupervisedTrainingConfig(TrainingConfig):
     """Training with the neighbour-fetching loss."""
 
@@ -305,6 +333,9 @@ class SelfSupervisedTrainingConfig(TrainingConfig):
 
 class NodeTrainingConfig(SelfSupervisedTrainingConfig):
     """One step an epoch and graph."""
+
+    precision: Literal["32-true"] = "32-true"
+    """Sparse features have no product in half precision."""
 
     optimizer: Literal["adam", "adamw", "adamax"] = "adam"
     learning_rate: Annotated[float, Field(gt=0)] = 0.005
@@ -329,7 +360,7 @@ class GraphConfig(Section):
     task: Literal["graph"] = "graph"
     data: MoleculeData
     model: MoleculeModelConfig = MoleculeModelConfig()
-    training: TrainingConfig = TrainingConfig()
+    training: GraphTrainingConfig = GraphTrainingConfig()
     seed: Seed = 0
 
 

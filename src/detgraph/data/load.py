@@ -33,7 +33,7 @@ def load_molecules(config: MoleculeData) -> Molecules:
 def load_network(config: NetworkData) -> Network:
     """A benchmark network, or one from an edge list and a node table, or from one .npz."""
     if config.npz is not None:
-        return read_npz(config.npz)
+        return read_npz(config.npz, split_seed=config.split_seed)
     if config.nodes is None or config.edges is None:
         return _benchmark(config.name, Network, "node", num_nodes=config.num_nodes)
     return read_network(

@@ -168,7 +168,8 @@ def read_molecules(
     if id_column is not None:
         ids = _column(table, id_column, path).cast(pl.String).fill_null("").to_list()
     notes: tuple[str, ...] = ()
-    if split_column is None or (split_column == "split" and "split" not in table.columns):
+    named = {column.lower() for column in table.columns}
+    if split_column is None or (split_column == "split" and "split" not in named):
         splits = random_splits(len(smiles), seed=split_seed)
         notes = (f"no split column: random 80/10/10 split with seed {split_seed}",)
     else:
@@ -199,6 +200,8 @@ def _column(table: pl.DataFrame, name: str, path: Path) -> pl.Series:
 def _numbers(table: pl.DataFrame, target: str, path: Path, kind: Kind) -> NDArray[np.float64]:
     """One target column as floats, empty cells as NaN; an error names the first cell that will not do."""
     cells = _column(table, target, path)
+    if cells.dtype.is_nested():
+        raise DetError(f"{path}: target {target!r} holds {cells.dtype}, expected one number a row.")
     if cells.dtype == pl.String:
         cells = cells.str.strip_chars().replace("", None)
     numbers = cells.cast(pl.Float64, strict=False)

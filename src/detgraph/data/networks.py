@@ -132,6 +132,11 @@ def read_network(
                 "Give one row of features a node, in the order of the node table."
             )
     data = Data(x=x, edge_index=edge_index, y=y)
+    alike = {column.lower(): column for column in table.columns}
+    if split_column == "split":  # the default may be absent
+        split_column = alike.get("split", split_column)
+    else:
+        require_column(table, split_column, nodes)
     if split_column in table.columns:
         _read_splits(table[split_column], nodes, data)
     return Network.from_data(

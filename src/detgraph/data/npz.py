@@ -17,17 +17,18 @@ from detgraph.files import atomic_path
 TENSORS = ("edge_index", "y", *MASKS, "graph_id")
 
 
-def read_npz(path: Path) -> Network:
+def read_npz(path: Path, *, split_seed: int = 0) -> Network:
     """Read one ``.npz`` archive.
 
     It holds ``edge_index``, ``y``, and ``x`` or ``x_data, x_indices, x_indptr, x_shape`` (CSR) or neither;
-    optional are ``train_mask``, ``val_mask``, ``test_mask`` and the texts ``nodes`` and ``classes``.
+    optional are ``train_mask``, ``val_mask``, ``test_mask`` and the texts ``nodes`` and ``classes``. Without
+    masks a random split is made with ``split_seed``.
     """
     require_file(path)
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {key: archive[key] for key in archive.files}
-    except (ValueError, OSError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+    except (TypeError, ValueError, OSError, EOFError, AttributeError, zipfile.BadZipFile) as error:
         raise DetError(f"{path}: is not an archive of plain arrays as numpy.savez writes: {error}.") from None
     for key in ("edge_index", "y"):
         if key not in arrays:
@@ -43,8 +44,18 @@ def read_npz(path: Path) -> Network:
             data.x = csr_parts(*(arrays[f"x_{part}"] for part in ("indptr", "indices", "data", "shape")))
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise DetError(f"{path}: {error}. Expected arrays of numbers, sparse x as a CSR matrix.") from None
-    texts = {key: [str(text) for text in arrays[key]] for key in ("nodes", "classes") if key in arrays}
-    return Network.from_data(data, name=path.stem, nodes=texts.get("nodes"), classes=texts.get("classes"))
+    texts = {
+        key: [str(text) for text in np.atleast_1d(arrays[key])]
+        for key in ("nodes", "classes")
+        if key in arrays
+    }
+    return Network.from_data(
+        data,
+        name=path.stem,
+        nodes=texts.get("nodes"),
+        classes=texts.get("classes"),
+        split_seed=split_seed,
+    )
 
 
 def write_npz(

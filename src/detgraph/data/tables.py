@@ -18,7 +18,7 @@ def require_file(path: Path) -> None:
     """Say so if ``path`` is no file."""
     if not path.is_file():
         raise DetError(
-            f"{path}: there is no such file. Check the path; a relative one starts at {Path.cwd()}."
+            f"{path}: there is no such file. Check the path; in a configuration it is relative to its file."
         )
 
 

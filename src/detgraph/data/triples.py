@@ -114,6 +114,8 @@ def _read_columns(path: Path, columns: Sequence[str], notes: list[str]) -> pl.Da
     table = pl.DataFrame(
         {column: cells.list.get(place).str.strip_chars() for place, column in enumerate(columns)}
     )
+    if table.height and [cell.lower() for cell in table.row(0)] == list(columns):
+        raise DetError(f"{path}:{lines['line'][0]}: is a header, expected triples only. Remove this line.")
     blank = table.select(pl.any_horizontal(pl.col(columns) == "")).to_series().arg_true()
     if len(blank):
         raise DetError(f"{path}:{lines['line'][blank[0]]}: has a blank {' or '.join(columns)}. Fill it in.")

@@ -11,7 +11,7 @@ from detgraph.errors import DetError
 from detgraph.nn.neighborhood import Dense
 from detgraph.nn.semantic import SearchSpace, SemanticOperator
 
-BLOCK_NUMBERS = 2**24  # scores held at once: 64 MB in float32
+BLOCK_NUMBERS = 2**21  # scores of a block; an operator that is no metric holds some 20 times as many
 NOT_FINITE = (
     "the states that select semantic neighbours are not finite: training has diverged. "
     "A smaller training.learning_rate, or training.clip_norm=1, usually helps."

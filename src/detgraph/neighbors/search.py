@@ -20,6 +20,13 @@ def choose_backend(num_nodes: int) -> Backend:
     return "flat" if num_nodes <= FLAT_UP_TO else "ivf"
 
 
+def as_edges(found: Tensor) -> Tensor:
+    """Neighbours (nodes, k) as PyG edges: (source = fetched node, target = fetching node), (2, pairs)."""
+    exists = found >= 0
+    target = torch.arange(len(found))[:, None].expand_as(found)[exists]
+    return torch.stack([found[exists], target])
+
+
 def find_neighbors(
     space: SearchSpace | ScoreBlock,
     k: int,

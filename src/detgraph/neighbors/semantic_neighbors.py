@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from detgraph.neighbors.exact import ScoreBlock
-from detgraph.neighbors.search import Backend, find_neighbors
+from detgraph.neighbors.search import Backend, as_edges, find_neighbors
 from detgraph.nn.semantic import SearchSpace
 
 Source = Literal["features", "propagated", "learned"]
@@ -55,10 +55,8 @@ class SemanticNeighbors:
         self.found = find_neighbors(space, self.k, self.edge_index, self.num_nodes, backend=self.backend)
 
     def edges(self) -> Tensor:
-        """The current S as PyG edges: (source = fetched node, target = fetching node), (2, pairs)."""
-        exists = self.found >= 0
-        target = torch.arange(self.num_nodes)[:, None].expand_as(self.found)[exists]
-        return torch.stack([self.found[exists], target])
+        """The current S as PyG edges (source, target), (2, pairs)."""
+        return as_edges(self.found)
 
     def purity(self, labels: Tensor) -> float:
         """Share of fetched nodes with the same label as the node that fetched them; -1 = unknown label."""

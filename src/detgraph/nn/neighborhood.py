@@ -140,6 +140,12 @@ class Sparse(Neighborhood):
             semantic = semantic | structural if extra else structural
         return cls(pairs[1, order], pairs[0, order], structural, semantic, loop[order], num_nodes)
 
+    @classmethod
+    def from_pairs(cls, target: Tensor, source: Tensor, num_nodes: int) -> "Sparse":
+        """Just these pairs, to be scored."""
+        members = torch.ones_like(target, dtype=torch.bool)
+        return cls(target, source, members[:, None], members[:, None], ~members, num_nodes)
+
     def to(self, device: torch.device) -> "Sparse":
         """The same pairs on another device."""
         structural = self.structural.to(device)

@@ -115,16 +115,18 @@ def sample_distant(neighborhood: Sparse, generator: torch.Generator) -> Sparse:
     drawn = target * n + source
     place = torch.searchsorted(known, drawn).clamp(max=max(len(known) - 1, 0))
     keep = known[place] != drawn
-    target, source = target[keep], source[keep]
-    members = torch.ones_like(target, dtype=torch.bool)
-    return Sparse(target, source, members[:, None], members[:, None], ~members, n)
+    return Sparse.from_pairs(target[keep], source[keep], n)
 
 
 def propagate(x: Tensor, neighborhood: Sparse, steps: int) -> Tensor:
     """Mean over {i} ∪ N(i), ``steps`` times: smooth features to start the search from, (nodes, features)."""
-    weights = neighborhood.softmax(
-        torch.zeros_like(neighborhood.structural, dtype=x.dtype), neighborhood.structural
-    )
+    near = neighborhood.structural[:, 0]
+    target, source, nodes = neighborhood.target[near], neighborhood.source[near], neighborhood.num_nodes
+    count = torch.bincount(target, minlength=nodes)
+    start = torch.cat([count.new_zeros(1), count.cumsum(0)])
+    share = (1 / count.to(x.dtype))[target]
+    # A sparse product: gathered rows would be a (pairs, features) tensor.
+    mean = torch.sparse_csr_tensor(start, source, share, (nodes, nodes), check_invariants=False)
     for _ in range(steps):
-        x = neighborhood.aggregate(weights, x[:, None, :])[:, 0]
+        x = mean @ x
     return functional.normalize(x)

@@ -77,7 +77,7 @@ def curves(runs: Sequence[RunFolder]) -> str:
         axes.legend()
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return buffer.getvalue().partition("<svg")[1] + buffer.getvalue().partition("<svg")[2]
+    return "".join(buffer.getvalue().partition("<svg")[1:])  # without the XML declaration
 
 
 def series(records: Sequence[dict[str, Any]], key: str) -> tuple[list[int], list[float]]:

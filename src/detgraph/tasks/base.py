@@ -1,5 +1,6 @@
 """What a task is to the training loop: batches, losses, metrics."""
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -65,6 +66,10 @@ class Task(nn.Module, ABC):
         """Names behind the numbers, for prediction: plain values that JSON can hold."""
 
     @abstractmethod
+    def fingerprint(self) -> str:
+        """A checksum of the data in use: names, structure, labels and splits."""
+
+    @abstractmethod
     def describe(self) -> str:
         """The data in one line, for people."""
 
@@ -79,6 +84,14 @@ class Task(nn.Module, ABC):
     def rng(self, epoch: int) -> np.random.Generator:
         """The source of an epoch's order and samples."""
         return np.random.default_rng([self.seed, epoch])
+
+    @staticmethod
+    def digest(*parts: Any) -> str:
+        """SHA-256 of texts, arrays and CPU tensors."""
+        sha = hashlib.sha256()
+        for part in parts:
+            sha.update(part.encode() if isinstance(part, str) else np.ascontiguousarray(part).tobytes())
+        return sha.hexdigest()
 
     @property
     def device(self) -> torch.device:

@@ -74,8 +74,8 @@ class EntityTask(Task):
         drawn = torch.randint(entities, source.shape, device=source.device)
         distant = ~self.contexts.linked(source.cpu(), drawn.cpu()).to(source.device)
         states = self.model.entity.weight[:, None, :]  # (entities, 1, channels)
-        near = pairs_of(source, batch.neighbors[exists], entities)
-        far = pairs_of(source[distant], drawn[distant], entities)
+        near = Sparse.from_pairs(source, batch.neighbors[exists], entities)
+        far = Sparse.from_pairs(source[distant], drawn[distant], entities)
         return neighbor_loss(
             operator(states, near),
             pair_weights(near.target, entities),
@@ -100,9 +100,8 @@ class EntityTask(Task):
     def collate(self, asked: NDArray[np.int64], rng: np.random.Generator | None = None) -> EgoBatch:
         """Queries (source, relation, answer) with their contexts; with ``rng`` in the way of training."""
         neighbors, relations = self.contexts.of(asked, rng)
+        # S holds no entity linked in training, so never the answer of a training query.
         semantic = self.neighbors.found[torch.from_numpy(asked[:, 0])]
-        if rng is not None:  # the answer may not be read off the fetched entities either
-            semantic = semantic.masked_fill(semantic == torch.from_numpy(asked[:, 2:]), -1)
         arrays = (asked[:, 0], asked[:, 1], neighbors, relations)
         tensors = [torch.from_numpy(array) for array in arrays] + [semantic, torch.from_numpy(asked[:, 2])]
         return EgoBatch(*(tensor.to(self.device) for tensor in tensors))
@@ -129,7 +128,8 @@ class EntityTask(Task):
     def evaluate(self, split: Split) -> Metrics:
         """Filtered ranks of both ends of every triple of ``split`` among all entities."""
         self.eval()
-        return self.rank(split, lambda block: self.model(self.collate(block)).cpu())
+        rng = self.rng(0) if split == "train" else None  # training queries hide their own triple here, too
+        return self.rank(split, lambda block: self.model(self.collate(block, rng)).cpu())
 
     def rank(self, split: Split, score: Callable[[NDArray[np.int64]], Tensor]) -> Metrics:
         """Metrics of any scorer of queries, a block at a time."""
@@ -157,6 +157,11 @@ class EntityTask(Task):
             "relation_names": list(self.data.relation_names),
         }
 
+    def fingerprint(self) -> str:
+        """Names and triples."""
+        data = self.data
+        return self.digest("\n".join((*data.entities, *data.relations)), data.train, data.valid, data.test)
+
     def describe(self) -> str:
         """Counts of triples, entities and relations."""
         data = self.data
@@ -173,9 +178,3 @@ class EntityTask(Task):
         triples = 4 * tokens * states * model.triple_layers
         context = tokens * (states + 4 * model.heads * tokens) * model.layers
         return 4 * size * (triples + context + 3 * len(self.data.entities))
-
-
-def pairs_of(target: Tensor, source: Tensor, num_nodes: int) -> Sparse:
-    """Plain pairs, for scores only."""
-    members = torch.ones_like(target, dtype=torch.bool)
-    return Sparse(target, source, members[:, None], members[:, None], ~members, num_nodes)

@@ -179,6 +179,11 @@ class GraphTask(Task):
             "featurizer": self.data.featurizer.name,
         }
 
+    def fingerprint(self) -> str:
+        """SMILES, targets and splits."""
+        labels = np.stack([molecule.y for molecule in self.molecules])
+        return self.digest("\n".join(self.data.smiles), labels, *self.data.splits.values())
+
     def describe(self) -> str:
         """Counts of molecules and targets."""
         counts = " / ".join(f"{len(index):,}" for index in self.data.splits.values())

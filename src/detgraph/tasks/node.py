@@ -21,7 +21,7 @@ from detgraph.nn.semantic import SearchSpace
 from detgraph.tasks.base import Metrics, Split, Task
 
 PROPAGATION_STEPS = 2
-SKETCH_ABOVE = 10_000  # nodes: up to here the features themselves are compared
+SKETCH_ABOVE = 2**25  # numbers: up to here (128 MB) the features themselves are compared
 SKETCH_CHANNELS = 256
 MASKS: dict[Split, str] = {"train": "train_mask", "valid": "val_mask", "test": "test_mask"}
 
@@ -58,6 +58,11 @@ class NodeTask(Task):
         self.data, self.config = data, config
         self.metric = "f1" if data.multi_label else "accuracy"
         model, graph = config.model, data.graph
+        if graph.x is None and config.neighbors.source != "learned":
+            raise DetError(
+                f"{data.name}: has no node features, which neighbors.source={config.neighbors.source} needs. "
+                "Take neighbors.source=learned."
+            )
         self.model = NetworkDET(
             features=model.table_channels if graph.x is None else graph.x.size(1),
             num_nodes=graph.num_nodes if graph.x is None else None,
@@ -78,7 +83,8 @@ class NodeTask(Task):
             graph = copy(graph)
             graph.x = None  # PyG cannot take rows of sparse features
             graph = graph.subgraph(members)
-        if x is not None and self.config.data.normalize:
+        normalize = self.config.data.normalize
+        if x is not None and (x.layout == torch.sparse_csr if normalize is None else normalize):
             x = normalize_rows(x)
         k = self.config.neighbors.k if self.config.model.tau != 1 else 0  # nobody would read them
         neighbors = SemanticNeighbors(k, graph.edge_index, graph.num_nodes, self.config.neighbors.backend)
@@ -219,6 +225,15 @@ class NodeTask(Task):
         """The user's node ids and class names."""
         return {"nodes": list(self.data.nodes), "classes": list(self.data.classes)}
 
+    def fingerprint(self) -> str:
+        """Names, edges, labels, splits and features."""
+        graph, names = self.data.graph, "\n".join((*self.data.nodes, *self.data.classes))
+        x = graph.x
+        parts = () if x is None else (x.values(), x.col_indices()) if x.layout == torch.sparse_csr else (x,)
+        return self.digest(
+            names, graph.edge_index, graph.y, *(graph[mask] for mask in MASKS.values()), *parts
+        )
+
     def describe(self) -> str:
         """Counts of nodes, edges and labels."""
         graph = self.data.graph
@@ -275,7 +290,7 @@ def normalize_rows(x: Tensor) -> Tensor:
 
 def sketch(x: Tensor) -> Tensor:
     """Dense unit rows to search in; of a large network a random projection with nearly the same angles."""
-    if len(x) > SKETCH_ABOVE and x.size(1) > SKETCH_CHANNELS:
+    if x.numel() > SKETCH_ABOVE and x.size(1) > SKETCH_CHANNELS:
         generator = torch.Generator().manual_seed(0)
         x = x @ torch.randn(x.size(1), SKETCH_CHANNELS, generator=generator)
     return functional.normalize(x.to_dense())

@@ -1,6 +1,5 @@
 """Algorithm 1, once for all tasks, on Lightning Fabric."""
 
-import json
 import math
 import time
 from dataclasses import asdict, dataclass
@@ -13,7 +12,6 @@ from lightning_fabric import Fabric
 
 from detgraph.config import TrainingConfig
 from detgraph.errors import DetError
-from detgraph.files import write_text
 from detgraph.tasks.base import Metrics, Task
 from detgraph.training.checkpoint import Progress, Snapshot, load_checkpoint, save_checkpoint
 from detgraph.training.interrupt import Interrupted, StopRequest
@@ -51,17 +49,21 @@ class Trainer:
 
     def __init__(self, task: Task, config: TrainingConfig, run: RunFolder) -> None:
         if not task.has("valid"):
-            raise DetError("the data has no validation part, which is needed to choose the weights.")
+            raise DetError(
+                f"nothing to validate on, so nothing can choose the weights ({task.describe()}). "
+                "Put some rows into the split valid, or give more data."
+            )
         self.task, self.config, self.run = task, config, run
         self.optimizer = make_optimizer(task.parameters(), config)
         self.progress = Progress()
         self.best: Snapshot | None = None
-        if run.checkpoint_file.exists():
-            self.progress, neighbors, self.best = load_checkpoint(run.checkpoint_file, task, self.optimizer)
-            task.load_neighbor_state(neighbors)
         self.fabric = make_fabric(config)
         # Fabric moves the task to its device and wraps it for mixed precision.
         self.module, self.fabric_optimizer = self.fabric.setup(task, self.optimizer)
+        # After the move: an optimiser's state is put where its parameters are.
+        if run.checkpoint_file.exists():
+            self.progress, neighbors, self.best = load_checkpoint(run.checkpoint_file, task, self.optimizer)
+            task.load_neighbor_state(neighbors)
         self.clock = self.saved_at = time.monotonic()
 
     def train(self, observer: Observer | None = None) -> Result:
@@ -106,7 +108,7 @@ class Trainer:
                 progress.sums[name] = progress.sums.get(name, 0.0) + float(loss.detach())
             if not math.isfinite(sum(progress.sums.values())):
                 raise DetError(
-                    f"the loss is not finite in epoch {progress.epoch}, step {progress.step}. "
+                    f"the loss is not finite in epoch {progress.epoch + 1}, step {progress.step}. "
                     "A smaller training.learning_rate, or training.clip_norm=1, usually helps."
                 )
             observer.step(progress.epoch * steps + progress.step, config.epochs * steps)
@@ -123,8 +125,9 @@ class Trainer:
             score = record["valid"][task.metric]
             if math.isnan(score):
                 raise DetError(
-                    f"the validation {task.metric} is not a number in epoch {progress.epoch}, so it cannot "
-                    "choose the weights. Has the validation part enough labels, and of every class?"
+                    f"the validation {task.metric} is not a number after epoch {progress.epoch + 1}, so it "
+                    "cannot choose the weights. Either training has diverged (a smaller "
+                    "training.learning_rate helps), or the validation part lacks labels of some class."
                 )
             sign = 1 if task.higher_is_better else -1
             if progress.best is None or sign * score > sign * progress.best:
@@ -157,7 +160,7 @@ class Trainer:
             seconds=round(progress.seconds, 3),
         )
         self.run.save_weights(self.best.weights, self.best.neighbors)
-        write_text(self.run.vocabulary_file, json.dumps(task.vocabulary(), ensure_ascii=False))
+        self.run.save_vocabulary(task.vocabulary(), task.fingerprint())
         self.run.save_result(
             {**asdict(result), "seed": task.seed, "notes": task.notes, "versions": versions()}
         )

@@ -49,6 +49,8 @@ class RunFolder:
                 f"{self.path} already holds a run. Continue it with `det resume {self.path}`, "
                 "or choose another folder with --output."
             )
+        if self.path.is_dir() and any(self.path.iterdir()):
+            raise DetError(f"{self.path} is not empty. Choose another folder with --output.")
         for path in (self.path, *self.path.parents):
             if path.exists() and not path.is_dir():
                 raise DetError(f"{path} is a file, not a folder. Choose another one with --output.")
@@ -70,11 +72,14 @@ class RunFolder:
         if not self.metrics_file.exists():
             return []
         records = []
-        for line in self.metrics_file.read_text(encoding="utf-8").splitlines():
+        for line in self.metrics_file.read_text(encoding="utf-8", errors="replace").splitlines():
             try:
-                records.append(json.loads(line))
+                record = json.loads(line)
             except json.JSONDecodeError:  # the process was killed while it wrote its last line
                 break
+            if not isinstance(record, dict) or "epoch" not in record:
+                break
+            records.append(record)
         return records
 
     def append_metrics(self, record: dict[str, Any]) -> None:
@@ -87,11 +92,26 @@ class RunFolder:
         kept = [record for record in self.metrics() if record["epoch"] < epoch]
         write_text(self.metrics_file, "".join(json.dumps(record) + "\n" for record in kept))
 
+    def save_vocabulary(self, vocabulary: dict[str, Any], fingerprint: str) -> None:
+        """The names behind the numbers, and the checksum of the data they come from."""
+        content = {"fingerprint": fingerprint, **vocabulary}
+        write_text(self.vocabulary_file, json.dumps(content, ensure_ascii=False))
+
+    def check_data(self, fingerprint: str) -> None:
+        """Refuse data that is not what the run was trained on."""
+        if not self.vocabulary_file.exists():
+            return
+        known = read_json(self.vocabulary_file).get("fingerprint")
+        if known not in (None, fingerprint):
+            raise DetError(
+                f"the data of {self.path} has changed since the run was started: its numbers would mean "
+                "something else. Put the old data back, or train anew."
+            )
+
     def save_weights(self, weights: dict[str, Tensor], neighbors: dict[str, Tensor]) -> None:
         """The chosen weights and the semantic neighbours they go with."""
         save_tensors(self.weights_file, weights)
-        if neighbors:
-            save_tensors(self.neighbors_file, neighbors)
+        save_tensors(self.neighbors_file, neighbors)
 
     def load_weights(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """What `save_weights` kept."""
@@ -100,8 +120,7 @@ class RunFolder:
                 f"{self.path} has no weights yet: the run has not finished. Continue it with "
                 f"`det resume {self.path}`."
             )
-        neighbors = load_tensors(self.neighbors_file) if self.neighbors_file.exists() else {}
-        return load_tensors(self.weights_file), neighbors
+        return load_tensors(self.weights_file), load_tensors(self.neighbors_file)
 
     def save_result(self, result: dict[str, Any]) -> None:
         """The outcome."""
@@ -111,8 +130,18 @@ class RunFolder:
         """The outcome, if the run has finished."""
         if not self.result_file.is_file():
             return None
-        result: dict[str, Any] = json.loads(self.result_file.read_text(encoding="utf-8"))
-        return result
+        return read_json(self.result_file)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object; a damaged file is an error that says so."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        content = None
+    if not isinstance(content, dict):
+        raise DetError(f"{path} is damaged: it is not a JSON object. Restore it, or train anew.")
+    return content
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> None:

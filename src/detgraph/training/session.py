@@ -23,6 +23,7 @@ def start(config: Config, path: Path) -> Trainer:
     run.check_free()  # before the data, which can take long
     trainer = Trainer(prepare(config), config.training, run)
     RunFolder.create(path, config)
+    run.save_vocabulary(trainer.task.vocabulary(), trainer.task.fingerprint())
     return trainer
 
 
@@ -32,7 +33,9 @@ def resume(path: Path) -> Trainer:
     if run.result() is not None:
         raise DetError(f"{path} has finished already; see {run.result_file} or run `det evaluate {path}`.")
     config = run.config()
-    return Trainer(prepare(config), config.training, run)
+    task = prepare(config)
+    run.check_data(task.fingerprint())
+    return Trainer(task, config.training, run)
 
 
 def load_run(path: Path) -> Task:
@@ -40,14 +43,16 @@ def load_run(path: Path) -> Task:
     run = RunFolder.open(path)
     weights, neighbors = run.load_weights()
     task = prepare(run.config())
+    run.check_data(task.fingerprint())
     try:
         task.load_state_dict(weights)
     except RuntimeError as error:
-        raise DetError(
-            f"the weights in {path} do not fit its data and configuration (has the data changed?): {error}"
-        ) from None
-    if neighbors:
-        task.load_neighbor_state(neighbors)
+        first = str(error).splitlines()[1].strip()
+        raise DetError(f"the weights in {path} do not fit its configuration: {first}") from None
+    expected = {name: tensor.shape for name, tensor in task.neighbor_state().items()}
+    if {name: tensor.shape for name, tensor in neighbors.items()} != expected:
+        raise DetError(f"{run.neighbors_file} does not fit the run: it belongs to another one. Train anew.")
+    task.load_neighbor_state(neighbors)
     return task
 
 
