@@ -103,7 +103,7 @@ def node_task(
     model: Section | None = None,
     neighbors: Section | None = None,
     training: Section | None = None,
-    normalize: bool = True,
+    normalize: bool | None = True,
     seed: int = 0,
 ) -> NodeTask:
     small = {"heads": 2, "head_channels": 4, "dropout": 0, "attention_dropout": 0, "table_channels": 6}

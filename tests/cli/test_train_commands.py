@@ -200,3 +200,44 @@ def test_the_configuration_of_a_run_can_be_trained_again(
     answer = det(capsys, "train", tmp_path / "one/config.yaml", "--output", tmp_path / "two")
     assert answer.code == 0
     assert outcome(tmp_path / "one") == outcome(tmp_path / "two")
+
+
+def test_data_that_changed_after_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = tiny_yaml("graph", tmp_path, epochs=1)
+    assert det(capsys, "train", recipe, "--output", tmp_path / "run").code == 0
+    table = tmp_path / "molecules.csv"
+    header, *rows = table.read_text().splitlines()
+    table.write_text("\n".join([header, *rows[::-1]]) + "\n")
+    answer = det(capsys, "evaluate", tmp_path / "run")
+    assert answer.code == 2
+    assert "has changed since the run was started" in answer.err
+
+
+def test_a_folder_with_other_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/checkpoint.safetensors").write_bytes(b"of another run")
+    recipe = tiny_yaml("node", tmp_path, epochs=1)
+    answer = det(capsys, "train", recipe, "--output", tmp_path / "mine")
+    assert answer.code == 2
+    assert "is not empty" in answer.err
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["checkpoint.safetensors"]
+
+
+def test_a_path_on_the_command_line_starts_where_the_user_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = tiny_yaml("graph", tmp_path / "recipes", epochs=1)
+    (tmp_path / "here").mkdir()
+    (tmp_path / "recipes/molecules.csv").rename(tmp_path / "here/mine.csv")
+    monkeypatch.chdir(tmp_path / "here")
+    assert det(capsys, "train", recipe, "data.file=mine.csv", "--output", "run").code == 0
+
+
+@pytest.mark.parametrize("name", ["result.json", "vocabulary.json", "neighbors.safetensors"])
+def test_damaged_files_of_a_run(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "run"
+    assert det(capsys, "train", tiny_yaml("node", tmp_path, epochs=1), "--output", run).code == 0
+    (run / name).write_text("3")
+    answer = det(capsys, "resume" if name == "result.json" else "evaluate", run)
+    assert answer.code == 2
+    assert f"{name} is damaged" in answer.err

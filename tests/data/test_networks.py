@@ -307,3 +307,12 @@ def test_bad_feature_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "f.mat").touch()
     with fails("f.mat: unknown kind of feature file '.mat'"):
         read_network(*paths, features=tmp_path / "f.mat")
+
+
+def test_split_column_in_capitals_and_under_another_name(tmp_path: Path) -> None:
+    nodes, edges = tmp_path / "nodes.csv", tmp_path / "edges.csv"
+    nodes.write_text(NODES.replace("split", "Split"))
+    edges.write_text(EDGES)
+    assert read_network(edges, nodes).graph.train_mask.tolist() == [True, True, False, False, False]
+    with fails("no column 'fold'"):
+        read_network(edges, nodes, split_column="fold")

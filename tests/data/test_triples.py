@@ -165,3 +165,9 @@ def test_umls_inside_pykeen() -> None:
     assert len(triples.train) + len(triples.valid) + len(triples.test) == 6529
     assert (len(triples.entities), len(triples.relations)) == (135, 46)
     assert ("steroid", "interacts_with", "eicosanoid") in spelled(triples, "test")
+
+
+def test_a_header_is_no_triple(tmp_path: Path) -> None:
+    train = write(tmp_path / "train.txt", "Head\tRelation\tTail\n" + TRAIN)
+    with pytest.raises(DetError, match=r"train\.txt:1: is a header"):
+        read_triples(train, None, None, name="cities")

@@ -404,3 +404,13 @@ def test_vocabulary_and_description() -> None:
         f"tiny: 30 nodes, {count} edges, 3 classes, 15 / 9 / 6 nodes to train / validate / test"
     )
     assert "4 labels" in node_task(network(y=LABELS)).describe()
+
+
+def test_only_sparse_features_are_scaled_by_default() -> None:
+    dense = network(x=torch.rand(30, 5) + 1)
+    task = node_task(dense, normalize=None)
+    assert task.parts[0].x is not None
+    assert torch.equal(task.parts[0].x, dense.graph.x)
+    scaled = node_task(network(x=dense.graph.x.to_sparse_csr()), normalize=None).parts[0].x
+    assert scaled is not None
+    assert torch.allclose(scaled.to_dense().sum(dim=1), torch.ones(30))
