@@ -1,5 +1,6 @@
 """Recipes: all are valid and titled, and are found by path and by name."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from detgraph.config import load_config
 from detgraph.errors import DetError
 from detgraph.recipes import find_recipe, recipe_names, recipe_path, recipe_title, recipes_folder
+from detgraph.training.session import prepare
 
 
 def test_every_file_of_the_folder_is_a_recipe() -> None:
@@ -55,3 +57,10 @@ def test_unknown_name_tells_the_nearest_and_all(find: object) -> None:
 def test_unknown_file() -> None:
     with pytest.raises(DetError, match=r"no such configuration file: mine\.yaml\. `det recipes list`"):
         find_recipe("mine.yaml")
+
+
+def test_zinc_has_the_published_number_of_parameters() -> None:
+    if not (Path(os.environ.get("DET_DATA", "")) / "zinc12k").is_dir():
+        pytest.skip("needs DET_DATA with zinc12k/")
+    task = prepare(load_config(recipe_path("graph/zinc"), ["data.limit=50"]))
+    assert sum(parameter.numel() for parameter in task.parameters()) == 489_562
