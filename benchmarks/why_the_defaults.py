@@ -27,8 +27,8 @@ from detgraph.nn.semantic import SEMANTIC_FORMS, SearchSpace
 from detgraph.tasks import Task
 from detgraph.tasks.node import NodeTask
 from detgraph.training import Observer, Result
+from detgraph.training.launch import prepare, start
 from detgraph.training.run import versions
-from detgraph.training.session import prepare, start
 
 RESULTS = Path(__file__).parents[1] / "results" / "why-the-defaults.json"
 Values = dict[str, Any]

@@ -183,3 +183,9 @@ def test_bad_override(override: str, words: list[str], tmp_path: Path) -> None:
     with pytest.raises(DetError) as caught:
         load_config(write(tmp_path, {**NODE, "seed": 1}), [override])
     assert [word for word in words if word not in str(caught.value)] == []
+
+
+def test_a_key_given_twice_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, "task: node\ndata: {name: cora}\nmodel: {heads: 2}\nmodel: {layers: 3}\n")
+    with pytest.raises(DetError, match=r"the key 'model' is given twice(.|\n)*line 3"):
+        load_config(path)

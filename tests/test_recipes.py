@@ -8,7 +8,7 @@ import pytest
 from detgraph.config import load_config
 from detgraph.errors import DetError
 from detgraph.recipes import find_recipe, recipe_names, recipe_path, recipe_title, recipes_folder
-from detgraph.training.session import prepare
+from detgraph.training.launch import prepare
 
 
 def test_every_file_of_the_folder_is_a_recipe() -> None:

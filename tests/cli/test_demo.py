@@ -11,8 +11,8 @@ from detgraph.recipes import recipe_path
 from detgraph.report.comparison import compare
 from detgraph.training import RunFolder
 from detgraph.training.interrupt import Interrupted, StopRequest
+from detgraph.training.launch import start
 from detgraph.training.loop import Observer
-from detgraph.training.session import start
 
 
 def test_train_once_then_reuse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

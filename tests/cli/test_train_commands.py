@@ -6,7 +6,7 @@ from tiny_runs import TASKS, TaskName, det, molecules_csv, outcome, tiny_config,
 
 from detgraph.training import Interrupted, Observer, RunFolder
 from detgraph.training.interrupt import StopRequest
-from detgraph.training.session import start
+from detgraph.training.launch import start
 
 
 @pytest.mark.parametrize("task", TASKS)

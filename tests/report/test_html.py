@@ -7,7 +7,7 @@ from tiny_runs import tiny_config
 
 from detgraph.report.html import write_report
 from detgraph.training import RunFolder
-from detgraph.training.session import start
+from detgraph.training.launch import start
 
 VOID = {"meta", "link", "img", "br"}
 ODD_NAME = "a <b>bold & odd run"

@@ -10,7 +10,7 @@ from tiny_runs import det, outcome, tiny_config, tiny_yaml
 
 from detgraph.training import RunFolder
 from detgraph.training.interrupt import StopRequest
-from detgraph.training.session import start
+from detgraph.training.launch import start
 
 # `det` as a user runs it, but the signal comes from within, so that it comes after an exact step.
 SIGNALLED = """

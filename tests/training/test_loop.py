@@ -13,7 +13,7 @@ from detgraph.data.load import load_molecules
 from detgraph.errors import DetError
 from detgraph.tasks import GraphTask, Metrics, NodeTask, Split
 from detgraph.training import Interrupted, Observer, Result, RunFolder, Trainer
-from detgraph.training.session import load_run, prepare, resume, start
+from detgraph.training.launch import load_run, prepare, resume, start
 
 
 class InterruptEveryStep(Observer):

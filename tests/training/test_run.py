@@ -8,8 +8,8 @@ from tiny_runs import tiny_config
 
 from detgraph.errors import DetError
 from detgraph.training import RunFolder
+from detgraph.training.launch import free_folder, load_run, resume, start
 from detgraph.training.run import PACKAGES, save_tensors, versions
-from detgraph.training.session import free_folder, load_run, resume, start
 
 
 def test_create_writes_the_configuration_that_open_reads(tmp_path: Path) -> None:

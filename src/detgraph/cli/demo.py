@@ -13,7 +13,7 @@ from detgraph.recipes import recipe_path
 from detgraph.report.comparison import HEADER, Pair, compare, save_pairs
 from detgraph.report.html import write_report
 from detgraph.training import RunFolder
-from detgraph.training.session import resume, start
+from detgraph.training.launch import resume, start
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 RECIPES = ("demo/molecules", "demo/network", "demo/knowledge-graph")

@@ -27,7 +27,7 @@ def doctor() -> None:
     facts.add_row("device", "cuda" if torch.cuda.is_available() else "cpu")
     facts.add_row("threads", str(torch.get_num_threads()))
     facts.add_row("OMP_WAIT_POLICY", os.environ.get("OMP_WAIT_POLICY", "not set"))
-    facts.add_row("DET_DATA", os.environ.get("DET_DATA", "not set: benchmarks are looked for in the cache"))
+    facts.add_row("DET_DATA", data_folder())
     facts.add_row("cache", str(cache_folder()))
     console.print(facts)
 
@@ -41,6 +41,14 @@ def doctor() -> None:
     if failed:
         raise typer.Exit(1)
     console.print("All is well. Next: det demo")
+
+
+def data_folder() -> str:
+    """Where benchmarks are looked for first."""
+    folder = os.environ.get("DET_DATA")
+    if folder is None:
+        return "not set: benchmarks are looked for in the cache"
+    return folder if os.path.isdir(folder) else f"{folder} (there is no such folder)"
 
 
 def dense_equals_sparse() -> bool:

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from detgraph.cli.display import console
 from detgraph.errors import DetError
-from detgraph.training.session import load_run
+from detgraph.training.launch import load_run
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 

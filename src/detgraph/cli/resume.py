@@ -7,7 +7,7 @@ import typer
 
 from detgraph.cli.display import announce, console, run_training, show_result
 from detgraph.report.html import write_report
-from detgraph.training.session import resume as resume_run
+from detgraph.training.launch import resume as resume_run
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 

@@ -9,7 +9,7 @@ from detgraph.cli.display import announce, console, run_training, show_result
 from detgraph.config import load_config
 from detgraph.recipes import find_recipe
 from detgraph.report.html import write_report
-from detgraph.training.session import free_folder, start
+from detgraph.training.launch import free_folder, start
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import yaml
 from pydantic import Field, TypeAdapter, ValidationError
+from typing_extensions import override
 
 from detgraph.config.schema import (
     Config,
@@ -29,19 +30,33 @@ PATH_KEYS = {
 }
 
 
+class UniqueKeys(yaml.SafeLoader):
+    """YAML's safe loader, which would silently keep only the last of two equal keys, made to refuse them."""
+
+    @override
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        for (key, _), name in zip(node.value, names, strict=False):
+            if names.count(name) > 1:
+                raise yaml.MarkedYAMLError(
+                    problem=f"the key {name!r} is given twice", problem_mark=key.start_mark
+                )
+        return super().construct_mapping(node, deep)
+
+
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     """Read a YAML file and apply overrides such as ``model.tau=0.3``."""
     if not path.is_file():
         raise DetError(f"no such configuration file: {path}. `det recipes list` shows the ready ones.")
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        values = UniqueKeys(path.read_text(encoding="utf-8")).get_single_data()
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise DetError(f"{path} is not valid YAML: {error}") from None
     if not isinstance(values, dict):
         raise DetError(f"{path}: expected keys and values at the top level, got {type(values).__name__}.")
     values = {key: value for key, value in values.items() if value is not None}
-    for override in overrides:
-        _apply(values, override)  # a path given here starts where the user stands, not at the file
+    for change in overrides:
+        _apply(values, change)  # a path given here starts where the user stands, not at the file
     return parse_config(values, where=str(path), folder=path.parent)
 
 
@@ -62,22 +77,22 @@ def dump_config(config: Config) -> str:
     return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
 
-def _apply(values: dict[str, Any], override: str) -> None:
-    key, equals, text = override.partition("=")
+def _apply(values: dict[str, Any], change: str) -> None:
+    key, equals, text = change.partition("=")
     if not equals or not key:
-        raise DetError(f"override {override!r} is not of the form key=value, e.g. model.tau=0.3.")
+        raise DetError(f"override {change!r} is not of the form key=value, e.g. model.tau=0.3.")
     *sections, last = key.split(".")
     for section in sections:
         values[section] = values.get(section) or {}  # a section left blank is an empty one
         values = values[section]
         if not isinstance(values, dict):
-            raise DetError(f"override {override!r}: {section!r} is a value, not a section.")
+            raise DetError(f"override {change!r}: {section!r} is a value, not a section.")
     try:
         values[last] = (
             str(Path(text).absolute()) if key in PATH_KEYS and text != "null" else yaml.safe_load(text)
         )
     except yaml.YAMLError:
-        raise DetError(f"override {override!r}: {text!r} is not a valid YAML value.") from None
+        raise DetError(f"override {change!r}: {text!r} is not a valid YAML value.") from None
 
 
 def _explain(problem: Any, where: str) -> str:

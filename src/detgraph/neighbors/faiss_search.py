@@ -11,13 +11,15 @@ from detgraph.neighbors.exact import Exclusions, exact_search, metric_scores
 
 METRICS = {"l1": faiss.METRIC_L1, "l2": faiss.METRIC_L2, "dot": faiss.METRIC_INNER_PRODUCT}
 
+FEWEST_TO_CLUSTER = 1_000  # nodes; fewer are scanned faster than they are put into lists
+
 
 def build_index(vectors: np.ndarray[Any, np.dtype[np.float32]], metric: str, kind: str) -> Any:
     """A filled FAISS index over ``vectors`` (nodes, dim)."""
     nodes, dim = vectors.shape
     measure = METRICS[metric]
     index: Any
-    if kind == "flat":
+    if kind == "flat" or (kind == "ivf" and nodes < FEWEST_TO_CLUSTER):
         index = faiss.IndexFlat(dim, measure)
     elif kind == "hnsw":
         index = faiss.IndexHNSWFlat(dim, 32, measure)
