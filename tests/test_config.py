@@ -57,6 +57,7 @@ MOLECULE_MODEL = {
     "hops": 4,
     "max_degree": 11,
     "max_distance": 12,
+    "walk_steps": 3,
 }
 MOLECULE_TABLE = {
     "file": "molecules.csv",

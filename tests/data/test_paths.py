@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from detgraph.data.featurizers import get_featurizer
-from detgraph.data.paths import shortest_paths
+from detgraph.data.paths import return_probabilities, shortest_paths
 
 Graph = tuple[NDArray[np.int64], NDArray[np.int64], int]  # edge_index in both directions, kinds, nodes
 
@@ -130,3 +130,10 @@ def test_a_single_atom_has_no_path() -> None:
     distance, paths = shortest_paths(*molecule("C"), max_hops=20)
     assert distance.tolist() == [[1]]
     assert paths.shape == (1, 1, 0)
+
+
+def test_return_probabilities() -> None:
+    ring = np.array([[0, 1, 1, 2, 2, 0], [1, 0, 2, 1, 0, 2]])  # and an atom without bonds
+    chances = return_probabilities(ring, 4, 4)
+    assert chances[:3] == pytest.approx(np.tile([0, 1 / 2, 1 / 4, 3 / 8], (3, 1)))
+    assert not chances[3].any()

@@ -32,7 +32,7 @@ LARGE = {
 )
 def test_number_of_parameters_is_the_published_one(sizes: dict[str, int], tau: float, expected: int) -> None:
     with torch.device("meta"):
-        model = MoleculeDET(**sizes, targets=1, encoding=DualEncoding(tau=tau, share_layers=True))  # type: ignore[arg-type]
+        model = MoleculeDET(**sizes, targets=1, encoding=DualEncoding(tau=tau, share_layers=True))  # type: ignore[arg-type]  # sizes
     assert sum(parameter.numel() for parameter in model.parameters()) == expected
 
 

@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from detgraph.data.molecules import Molecules
 from detgraph.errors import DetError
+from detgraph.nn import MoleculeDET
 from detgraph.tasks import GraphTask
 from detgraph.tasks.base import Split
 
@@ -343,3 +344,18 @@ def test_vocabulary_and_description() -> None:
     task = graph_task(molecules(targets(2)))
     assert task.vocabulary() == {"targets": ["t0", "t1"], "kind": "regression", "featurizer": "standard"}
     assert task.describe() == "molecules: 16 / 2 / 2 molecules to train / validate / test, target t0, t1"
+
+
+def test_random_walks_tell_rings_apart() -> None:
+    # Rings of 3 and 6 CH2: without walks every atom looks alike to a model without distances.
+    data = molecules(np.array([[1.0], [2.0]] * 8), smiles=["C1CC1", "C1CCCCC1"] * 8)
+    task = graph_task(data, model={"walk_steps": 4, "readout": "mean"})
+    batch = task.collate(np.array([0, 1]))
+    assert batch.walk is not None
+    assert batch.walk[0, 0, 2] == pytest.approx(1 / 4)  # back after 3 steps: only in the small ring
+    assert batch.walk[1, 0, 2] == 0
+    torch.autograd.backward(task(batch)["main"])
+    assert isinstance(task.model, MoleculeDET)
+    assert task.model.walk is not None
+    assert task.model.walk.linear.weight.grad is not None
+    assert task.model.walk.linear.weight.grad.any()

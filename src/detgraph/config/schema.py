@@ -217,6 +217,8 @@ class MoleculeModelConfig(ResidualModelConfig):
     """Longest path whose bonds are read one by one."""
     max_degree: Count = 64
     max_distance: Count = 40
+    walk_steps: Annotated[int, Field(ge=0)] = 0
+    """Steps of the random-walk encoding added to each atom; 0 = none."""
 
     @model_validator(mode="after")
     def _has_effect(self) -> "MoleculeModelConfig":

@@ -139,7 +139,7 @@ def _parse_entries(texts: pl.Series, place: Callable[[int], str]) -> Any:
         raise DetError(
             f"{place(twice['row'][0])}: feature {twice['index'][0]} is given twice. Keep one of them."
         )
-    width = int(entries["index"].max()) + 1 if entries.height else 0  # type: ignore[arg-type]
+    width = int(entries["index"].max()) + 1 if entries.height else 0  # type: ignore[arg-type]  # max of integers
     return sparse.csr_matrix(
         (entries["value"].to_numpy(), (entries["row"].to_numpy(), entries["index"].to_numpy())),
         shape=(len(texts), width),

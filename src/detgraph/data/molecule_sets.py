@@ -191,7 +191,7 @@ def _make(
 
 def _read_split_dict(path: Path, count: int) -> dict[str, NDArray[np.int64]]:
     """OGB's dictionary of row numbers, saved by torch with NumPy arrays in it: nothing else is unpickled."""
-    reconstruct: Callable[..., Any] = np.empty(0).__reduce__()[0]  # type: ignore[assignment]
+    reconstruct: Callable[..., Any] = np.empty(0).__reduce__()[0]  # type: ignore[assignment]  # it is callable
     allowed: list[Callable[..., Any] | tuple[Callable[..., Any], str]] = [
         (reconstruct, "numpy.core.multiarray._reconstruct"),  # NumPy 1 wrote this name
         (reconstruct, "numpy._core.multiarray._reconstruct"),

@@ -1,4 +1,4 @@
-"""Shortest paths of a molecule: distances, and the bonds met on the way."""
+"""Paths through a molecule: shortest ones with the bonds met on the way, and random walks."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,3 +39,16 @@ def shortest_paths(
         paths[:, :, hop] = np.where(walking, bond[here, np.maximum(next_, 0)], 0).T
         here = np.where(walking, next_, here)
     return distance, paths
+
+
+def return_probabilities(edge_index: NDArray[np.int64], num_nodes: int, steps: int) -> NDArray[np.float32]:
+    """Chance that a random walk from an atom is back after 1, 2, … steps, (nodes, steps)."""
+    step = np.zeros((num_nodes, num_nodes))
+    step[edge_index[0], edge_index[1]] = 1
+    step /= np.maximum(step.sum(axis=1, keepdims=True), 1)  # a single atom goes nowhere
+    chances = np.empty((num_nodes, steps), dtype=np.float32)
+    walked = np.eye(num_nodes)
+    for count in range(steps):
+        walked = walked @ step
+        chances[:, count] = walked.diagonal()
+    return chances

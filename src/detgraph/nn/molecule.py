@@ -9,7 +9,7 @@ from torch.nn import functional
 from detgraph.nn.heads import Readout, read_out
 from detgraph.nn.model import DET, DualEncoding, Encoded
 from detgraph.nn.neighborhood import Dense
-from detgraph.nn.positions import DegreeEncoding, DistanceBias, PathBias
+from detgraph.nn.positions import DegreeEncoding, DistanceBias, PathBias, RandomWalkEncoding
 
 
 class MoleculeBatch(NamedTuple):
@@ -21,6 +21,7 @@ class MoleculeBatch(NamedTuple):
     kinds: Tensor  # (kinds, columns) codes of each kind of bond
     paths: Tensor  # (batch, nodes, nodes, hops) kind + 1 of each bond on the way
     y: Tensor  # (batch, targets), NaN = missing
+    walk: Tensor | None = None  # (batch, nodes, steps) return probabilities, for models that read them
 
     @property
     def mask(self) -> Tensor:
@@ -44,6 +45,7 @@ class MoleculeDET(nn.Module):
         hops: longest path whose bonds are read one by one.
         max_degree: rows of the degree tables; larger degrees share the last.
         max_distance: rows of the distance table; larger distances share the last.
+        walk_steps: steps of the random-walk encoding, 0 = none.
     """
 
     def __init__(
@@ -61,10 +63,12 @@ class MoleculeDET(nn.Module):
         hops: int = 40,
         max_degree: int = 64,
         max_distance: int = 40,
+        walk_steps: int = 0,
     ) -> None:
         super().__init__()
         self.atom = nn.Embedding(atom_codes, channels, padding_idx=0)
         self.degree = DegreeEncoding(channels, max_degree)
+        self.walk = RandomWalkEncoding(channels, walk_steps) if walk_steps else None
         self.distance = DistanceBias(heads, max_distance)
         self.path = PathBias(bond_codes, heads, hops)
         self.virtual = nn.Parameter(torch.zeros(channels))
@@ -101,6 +105,8 @@ class MoleculeDET(nn.Module):
     def encode(self, batch: MoleculeBatch, first: int | None = None) -> Encoded:
         """States of virtual node and atoms, or of the ``first`` only, (batch, 1 + nodes, channels)."""
         atoms = self.atom(batch.atoms).sum(dim=2) + self.degree(batch.degree)
+        if self.walk is not None:
+            atoms = atoms + self.walk(batch.walk)
         x = torch.cat([self.virtual.expand(len(atoms), 1, -1), atoms], dim=1)
         neighborhood = Dense.from_mask(functional.pad(batch.mask, (1, 0), value=True))
         encoded: Encoded = self.det(

@@ -1,4 +1,4 @@
-"""Where a node stands: degree, shortest-path distance, and bonds along the path."""
+"""Where a node stands: degree, random walks, shortest-path distance, and bonds along the path."""
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,22 @@ class DegreeEncoding(nn.Module):
         """(batch, nodes) degrees + 1, 0 for padding, to (batch, nodes, channels)."""
         degree = degree.clamp(max=self.incoming.num_embeddings - 1)
         out: Tensor = self.incoming(degree) + self.outgoing(degree)
+        return out
+
+
+class RandomWalkEncoding(nn.Module):
+    r"""Random-walk return probabilities, :math:`w_i = W\,[P_{ii}, (P^2)_{ii}, \dots, (P^K)_{ii}] + b`.
+
+    :math:`P = D^{-1} A`. Not in the paper: an extra that tells apart atoms of rings of different sizes.
+    """
+
+    def __init__(self, channels: int, steps: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(steps, channels)
+
+    def forward(self, walk: Tensor) -> Tensor:
+        """(batch, nodes, steps) probabilities to (batch, nodes, channels)."""
+        out: Tensor = self.linear(walk)
         return out
 
 

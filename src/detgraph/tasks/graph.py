@@ -15,7 +15,7 @@ from torchmetrics.functional.classification import binary_auroc
 
 from detgraph.config import GraphConfig
 from detgraph.data.molecules import Molecules
-from detgraph.data.paths import shortest_paths
+from detgraph.data.paths import return_probabilities, shortest_paths
 from detgraph.data.progress import with_progress
 from detgraph.errors import DetError
 from detgraph.nn import MoleculeBatch, MoleculeDET
@@ -31,6 +31,7 @@ class EncodedMolecule:
     distance: NDArray[np.uint8]  # (nodes, nodes)
     paths: NDArray[np.uint8]  # (nodes, nodes, hops)
     y: NDArray[np.float32]  # (targets,)
+    walk: NDArray[np.float32]  # (nodes, steps)
 
 
 class GraphTask(Task):
@@ -56,8 +57,9 @@ class GraphTask(Task):
             hops=model.hops,
             max_degree=model.max_degree,
             max_distance=model.max_distance,
+            walk_steps=model.walk_steps,
         )
-        self.kinds, self.molecules = encode_molecules(data, model.hops)
+        self.kinds, self.molecules = encode_molecules(data, model.hops, model.walk_steps)
         y = training_targets(data)
         center = np.nanmean(y, axis=0) if self.regression else np.zeros(y.shape[1])
         spread = np.nanstd(y, axis=0) if self.regression else np.ones(y.shape[1])
@@ -106,11 +108,13 @@ class GraphTask(Task):
         degrees = np.zeros((size, nodes), dtype=np.int64)
         distance = np.zeros((size, nodes, nodes), dtype=np.int64)
         paths = np.zeros((size, nodes, nodes, hops), dtype=np.int64)
+        walk = np.zeros((size, nodes, self.config.model.walk_steps), dtype=np.float32)
         for row, m in enumerate(molecules):
             n = len(m.atoms)
+            walk[row, :n] = m.walk
             atoms[row, :n], degrees[row, :n] = m.atoms, m.degree
             distance[row, :n, :n], paths[row, :n, :n, : m.paths.shape[2]] = m.distance, m.paths
-        arrays = (atoms, degrees, distance, self.kinds, paths, np.stack([m.y for m in molecules]))
+        arrays = (atoms, degrees, distance, self.kinds, paths, np.stack([m.y for m in molecules]), walk)
         return MoleculeBatch(*(torch.from_numpy(array).to(self.device) for array in arrays))
 
     @torch.no_grad()
@@ -215,7 +219,9 @@ def training_targets(data: Molecules) -> NDArray[np.float32]:
     return y
 
 
-def encode_molecules(data: Molecules, hops: int) -> tuple[NDArray[np.int64], list[EncodedMolecule]]:
+def encode_molecules(
+    data: Molecules, hops: int, walk_steps: int
+) -> tuple[NDArray[np.int64], list[EncodedMolecule]]:
     """The kinds of bonds in the data (kinds, columns), and every molecule as the model reads it."""
     atom_offset = 1 + np.cumsum((0, *data.featurizer.atom_sizes[:-1]))  # column c starts here in the table
     bond_offset = 1 + np.cumsum((0, *data.featurizer.bond_sizes[:-1]))
@@ -232,9 +238,7 @@ def encode_molecules(data: Molecules, hops: int) -> tuple[NDArray[np.int64], lis
         )
         start += edges
         degrees = degree(graph.edge_index[1], nodes, dtype=torch.long).numpy() + 1
-        encoded.append(
-            EncodedMolecule(
-                graph.x.numpy() + atom_offset, degrees, distance, paths, graph.y.numpy().reshape(-1)
-            )
-        )
+        walk = return_probabilities(graph.edge_index.numpy(), nodes, walk_steps)
+        atoms, y = graph.x.numpy() + atom_offset, graph.y.numpy().reshape(-1)
+        encoded.append(EncodedMolecule(atoms, degrees, distance, paths, y, walk))
     return kinds + bond_offset, encoded
