@@ -187,5 +187,5 @@ def test_bad_override(override: str, words: list[str], tmp_path: Path) -> None:
 
 def test_a_key_given_twice_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path, "task: node\ndata: {name: cora}\nmodel: {heads: 2}\nmodel: {layers: 3}\n")
-    with pytest.raises(DetError, match=r"the key 'model' is given twice(.|\n)*line 3"):
+    with pytest.raises(DetError, match=r"the key 'model' is given twice(.|\n)*line 4"):
         load_config(path)

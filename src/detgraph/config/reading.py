@@ -35,12 +35,13 @@ class UniqueKeys(yaml.SafeLoader):
 
     @override
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        for (key, _), name in zip(node.value, names, strict=False):
-            if names.count(name) > 1:
-                raise yaml.MarkedYAMLError(
-                    problem=f"the key {name!r} is given twice", problem_mark=key.start_mark
-                )
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    problem = f"the key {key.value!r} is given twice"
+                    raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+                seen.add(key.value)
         return super().construct_mapping(node, deep)
 
 
