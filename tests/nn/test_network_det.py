@@ -58,17 +58,6 @@ def test_sparse_features_train_like_dense_ones(edge_index: Tensor) -> None:
     torch.testing.assert_close(grads[0], grads[1])
 
 
-def test_dropout_on_sparse_features_touches_stored_values_only() -> None:
-    model = model_of(DualEncoding(dropout=0.5))
-    x = (random_x() * (torch.rand(12, 6) < 0.4)).to_sparse_csr()
-    dropped = model.inputs(x)
-    assert torch.equal(dropped.col_indices(), x.col_indices())
-    kept = dropped.values() != 0
-    assert 0 < kept.sum() < len(kept)
-    torch.testing.assert_close(dropped.values()[kept], 2 * x.values()[kept])
-    assert model.eval().inputs(x) is x
-
-
 def test_a_network_without_features_learns_a_table(edge_index: Tensor) -> None:
     model = model_of(num_nodes=12)
     model(None, Sparse.from_edges(edge_index, 12)).x.sum().backward()

@@ -5,6 +5,10 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from detgraph.kernels import fused_on
+from detgraph.kernels.attention import Plan, dual_attention
+from detgraph.kernels.semantic import FORMS
+from detgraph.kernels.sparse_linear import sparse_linear
 from detgraph.nn.neighborhood import Dense, Neighborhood, SemanticSet, Sparse
 from detgraph.nn.semantic import SEMANTIC_FORMS, BiasForm, SemanticForm, attention_bias
 from detgraph.nn.structural import STRUCTURAL_FORMS, StructuralForm
@@ -31,7 +35,7 @@ class LayerOutput(NamedTuple):
 
     x: Tensor
     states: Tensor  # what ⊖ compares: (..., nodes, semantic heads, channels)
-    z: Tensor | None  # semantic scores of all pairs
+    z: Tensor | None  # semantic scores of all pairs, where the layer made them one by one
     structural: Tensor | None  # attention weights
     semantic: Tensor | None
 
@@ -62,7 +66,7 @@ class DualEncoderLayer(nn.Module):
         block: ``"plain"`` (GAT style: one projection, no norm), ``"pre_norm"`` (Graphormer) or
             ``"post_norm"`` (BERT, HittER); the latter have a residual, their own Q, K, V, O and an FFN.
         ffn_channels: hidden size of the FFN; default: the size of the states.
-        dropout: on the outputs of attention and FFN inside residual blocks.
+        dropout: on the inputs of a plain layer; on the outputs of attention and FFN inside residual blocks.
         attention_dropout: on attention weights.
     """
 
@@ -98,7 +102,7 @@ class DualEncoderLayer(nn.Module):
             raise ValueError(f"semantic_heads must be 1 or heads = {heads} (got {semantic_heads})")
         self.in_channels, self.head_channels, self.heads = in_channels, head_channels, heads
         self.concat, self.block = concat or block != "plain", block
-        self.semantic_bias, self.mutual_bias = semantic_bias, mutual_bias
+        self.semantic_bias, self.mutual_bias, self.structural_form = semantic_bias, mutual_bias, structural
         self.semantic_heads = semantic_heads or heads
         self.uses_structural, self.uses_semantic = tau != 0, tau != 1
 
@@ -184,6 +188,18 @@ class DualEncoderLayer(nn.Module):
         """
         normed = self.attention_norm(x) if self.block == "pre_norm" else x
         query, key, value, states = self.projections(normed, first)
+        plan = self.plan(neighborhood) if position_bias is None and fused_on(states) else None
+        if plan is not None:
+            weight = None if self.operator is None else self.operator.positive_weight
+            attended, structural, semantic = dual_attention(
+                states, weight, self.tau if plan.dual else 1.0, plan
+            )
+            if not plan.dual:
+                structural, semantic = (
+                    structural if self.uses_structural else None,
+                    structural if self.uses_semantic else None,
+                )
+            return LayerOutput(self.finish(x, attended), states, None, structural, semantic)
         if self.operator is not None:
             z = self.operator(states, neighborhood)
         if first is not None:
@@ -196,10 +212,39 @@ class DualEncoderLayer(nn.Module):
         attended = neighborhood.aggregate(self.attention_dropout(weights), value)  # (..., heads, channels)
         return LayerOutput(self.finish(x, attended), states, z, structural, semantic)
 
+    def plan(self, neighborhood: Neighborhood) -> Plan | None:
+        """The layer as one fused operation; None where that knows no form of its scores."""
+        if (
+            self.block != "plain"
+            or not isinstance(neighborhood, Sparse)
+            or (self.uses_structural and self.structural_form != "dot")
+            or (self.uses_semantic and (self.operator is None or self.operator.form not in FORMS))
+            or (self.uses_semantic and (self.semantic_heads != self.heads or self.semantic_bias != "z"))
+        ):
+            return None
+        both = self.uses_structural and self.uses_semantic
+        one_map = both and neighborhood.one_set and self.mutual_bias == "both"
+        structural, semantic = neighborhood.structural[:, 0].numpy(), neighborhood.semantic[:, 0].numpy()
+        return Plan(
+            neighborhood.index,
+            structural if self.uses_structural else semantic,
+            semantic,
+            use_dot=self.uses_structural,
+            use_z=self.mutual_bias in ("both", "to_structural") if both else self.uses_semantic,
+            dual=both and not one_map,
+            dot_to_second=both and not one_map and self.mutual_bias in ("both", "to_semantic"),
+            form=None if self.operator is None else self.operator.form,
+            dropout=self.attention_dropout.p if self.training else 0.0,
+        )
+
     def projections(self, x: Tensor, first: int | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Query, key and value (..., nodes, heads, channels), and the states that ⊖ compares."""
         if self.block == "plain":
-            projected = x @ self.project.weight.t()  # x may be sparse
+            if x.layout == torch.sparse_csr:
+                rate = self.dropout.p if self.training else 0.0
+                projected = sparse_linear(x, self.project.weight, rate)
+            else:
+                projected = self.project(self.dropout(x))
             split = split_heads(projected, self.heads)
             query = split if first is None else split[:, :first]
             return query, split, split, split_heads(projected, self.semantic_heads)

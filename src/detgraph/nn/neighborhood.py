@@ -7,12 +7,15 @@ of three pair primitives (``dot``, ``l1``, ``outer_sum``), so each encoder is wr
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import torch
 from torch import Tensor
 from torch_geometric.utils import softmax as segment_softmax
 from typing_extensions import override
+
+from detgraph.kernels.pairs import PairIndex
 
 SemanticSet = Literal["union", "fetched"]
 
@@ -152,6 +155,29 @@ class Sparse(Neighborhood):
         semantic = structural if self.one_set else self.semantic.to(device)
         target, source, loop = self.target.to(device), self.source.to(device), self.loop.to(device)
         return Sparse(target, source, structural, semantic, loop, self.num_nodes)
+
+    @cached_property
+    def index(self) -> PairIndex:
+        """The pairs as the fused kernels read them."""
+        return PairIndex.build(self.target, self.source, self.num_nodes)
+
+    @cached_property
+    def edges(self) -> "Sparse":
+        """The connected pairs alone, without self-loops."""
+        is_edge = self.structural[:, 0] & ~self.loop
+        return Sparse.from_pairs(self.target[is_edge], self.source[is_edge], self.num_nodes)
+
+    @cached_property
+    def near(self) -> Tensor:
+        """Structural pairs as sorted numbers ``target · nodes + source``."""
+        keys = self.target * self.num_nodes + self.source
+        return keys[self.structural[:, 0]].sort().values
+
+    def connected(self, target: Tensor, source: Tensor) -> Tensor:
+        """Whether each of these pairs is structural."""
+        wanted = target * self.num_nodes + source
+        place = torch.searchsorted(self.near, wanted).clamp(max=len(self.near) - 1)
+        return self.near[place] == wanted
 
     def at_target(self, x: Tensor) -> Tensor:
         """Each pair's attending node; `index_select` has a far quicker backward than indexing."""

@@ -4,6 +4,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from detgraph.kernels import fused_on
+from detgraph.kernels.neighbor_loss import fused_neighbor_loss
+from detgraph.kernels.semantic import FORMS
 from detgraph.nn.layer import DualEncoderLayer
 from detgraph.nn.model import DET, DualEncoding, Encoded
 from detgraph.nn.neighborhood import Sparse
@@ -40,7 +43,6 @@ class NetworkDET(nn.Module):
                 "layers of a network differ in size and cannot share ⊖: share_layers must be False"
             )
         self.table = None if num_nodes is None else nn.Embedding(num_nodes, features)
-        self.input_dropout = nn.Dropout(encoding.dropout)
         sizes = [features] + [heads * head_channels] * (layers - 1)
         self.det = DET(
             [
@@ -54,28 +56,17 @@ class NetworkDET(nn.Module):
                 )
                 for depth, size in enumerate(sizes)
             ],
-            between=nn.Sequential(nn.ELU(), nn.Dropout(encoding.dropout)),
+            between=nn.ELU(),
         )
 
     def forward(self, x: Tensor | None, neighborhood: Sparse) -> Encoded:
         """Logits (nodes, classes) and all layers' outputs; ``x`` is (nodes, features), dense or sparse."""
-        encoded: Encoded = self.det(self.inputs(x), neighborhood)
-        return encoded
-
-    def inputs(self, x: Tensor | None) -> Tensor:
-        """Features after dropout; of sparse ones only the stored values are dropped and kept."""
         if x is None:
             if self.table is None:
                 raise ValueError("the model was built for node features, but x is None")
             x = self.table.weight
-        if x.layout != torch.sparse_csr:
-            dropped: Tensor = self.input_dropout(x)
-            return dropped
-        if not self.training:
-            return x
-        return torch.sparse_csr_tensor(
-            x.crow_indices(), x.col_indices(), self.input_dropout(x.values()), x.shape, check_invariants=False
-        )
+        encoded: Encoded = self.det(x, neighborhood)
+        return encoded
 
     @property
     def operators(self) -> list[tuple[int, SemanticOperator]]:
@@ -87,16 +78,29 @@ class NetworkDET(nn.Module):
         self, encoded: Encoded, neighborhood: Sparse, negative: Sparse, form: LossForm = "bce"
     ) -> Tensor:
         """``L_sn`` summed over layers: connected pairs against the sampled distant pairs in ``negative``."""
-        is_edge = neighborhood.structural[:, 0] & ~neighborhood.loop
-        positive_weight = pair_weights(neighborhood.target[is_edge], neighborhood.num_nodes)
-        negative_weight = pair_weights(negative.target, negative.num_nodes)
-        total = positive_weight.new_zeros(())
+        near = neighborhood.edges
+        losses = []
         for depth, operator in self.operators:
-            output = encoded.layers[depth]
-            assert output.z is not None
-            distant = operator(output.states, negative)
-            total = total + neighbor_loss(output.z[is_edge], positive_weight, distant, negative_weight, form)
-        return total
+            states = encoded.layers[depth].states
+            if form == "bce" and operator.form in FORMS and fused_on(states):
+                loss = fused_neighbor_loss(
+                    states,
+                    operator.positive_weight,
+                    operator.bias,
+                    operator.form,
+                    near.index,
+                    negative.index,
+                )
+            else:
+                loss = neighbor_loss(
+                    operator(states, near),
+                    pair_weights(near.target, near.num_nodes),
+                    operator(states, negative),
+                    pair_weights(negative.target, negative.num_nodes),
+                    form,
+                )
+            losses.append(loss)
+        return torch.stack(losses).sum()
 
 
 def pair_weights(target: Tensor, num_nodes: int) -> Tensor:
@@ -107,14 +111,9 @@ def pair_weights(target: Tensor, num_nodes: int) -> Tensor:
 
 def sample_distant(neighborhood: Sparse, generator: torch.Generator) -> Sparse:
     """As many random unconnected pairs for each node as it has neighbours (fewer where chance hits one)."""
-    n = neighborhood.num_nodes
-    is_structural = neighborhood.structural[:, 0]
-    target = neighborhood.target[is_structural & ~neighborhood.loop]
+    n, target = neighborhood.num_nodes, neighborhood.edges.target
     source = torch.randint(n, target.shape, generator=generator).to(target.device)
-    known = (neighborhood.target * n + neighborhood.source)[is_structural].sort().values
-    drawn = target * n + source
-    place = torch.searchsorted(known, drawn).clamp(max=max(len(known) - 1, 0))
-    keep = known[place] != drawn
+    keep = ~neighborhood.connected(target, source)
     return Sparse.from_pairs(target[keep], source[keep], n)
 
 

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +30,9 @@ class SemanticOperator(nn.Module, ABC):
         heads: number of independent scorers.
         channels: size of the states each scorer compares.
     """
+
+    form: ClassVar[str]
+    """Its name."""
 
     def __init__(self, heads: int, channels: int) -> None:
         super().__init__()
@@ -64,6 +67,8 @@ class SemanticOperator(nn.Module, ABC):
 class L1(SemanticOperator):
     r"""Weighted L1 distance, :math:`z_{ij} = -\sum_d \mathrm{softplus}(\theta_d)\,|v_i - v_j|_d + b`."""
 
+    form = "l1"
+
     def scores(self, states: Tensor, neighborhood: Neighborhood) -> Tensor:
         """Minus the distance of the scaled states."""
         scaled = states * self.positive_weight
@@ -81,6 +86,8 @@ class L1Free(SemanticOperator):
     nodes score highest.
     """
 
+    form = "l1_free"
+
     def initial_weight(self) -> float:
         """Start as minus the mean distance."""
         return -1 / self.channels
@@ -97,6 +104,8 @@ class Difference(SemanticOperator):
     Since :math:`W_s v_i` is the same for all j, every node ranks all others alike: no use for selection.
     """
 
+    form = "difference"
+
     def initial_weight(self) -> float:
         """Zero would block the gradient of the states."""
         return 1 / self.channels
@@ -109,6 +118,8 @@ class Difference(SemanticOperator):
 
 class L2(SemanticOperator):
     r"""Weighted squared distance, :math:`z_{ij} = -\sum_d \mathrm{softplus}(\theta_d)(v_i - v_j)_d^2 + b`."""
+
+    form = "l2"
 
     def scores(self, states: Tensor, neighborhood: Neighborhood) -> Tensor:
         """``2 a·b - |a|² - |b|²`` of the scaled states: one matrix product instead of all differences."""
@@ -124,6 +135,8 @@ class L2(SemanticOperator):
 class Dot(SemanticOperator):
     r"""Weighted dot product, :math:`z_{ij} = \sum_d \mathrm{softplus}(\theta_d)\, v_i v_j + b`."""
 
+    form = "dot"
+
     def scores(self, states: Tensor, neighborhood: Neighborhood) -> Tensor:
         """Dot products of the scaled states."""
         scaled = states * self.positive_weight.sqrt()
@@ -135,11 +148,7 @@ class Dot(SemanticOperator):
 
 
 SEMANTIC_FORMS: dict[str, type[SemanticOperator]] = {
-    "l1": L1,
-    "l1_free": L1Free,
-    "difference": Difference,
-    "l2": L2,
-    "dot": Dot,
+    operator.form: operator for operator in (L1, L1Free, Difference, L2, Dot)
 }
 
 

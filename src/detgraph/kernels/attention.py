@@ -1,0 +1,141 @@
+"""Sparse dual attention as one differentiable operation."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from detgraph.kernels.attention_kernels import RECORD, backward_sources, backward_targets, forward
+from detgraph.kernels.lanes import Array, Layout, draw_seed, dropout_limit, layout, use_torch_threads
+from detgraph.kernels.pairs import CHUNKS, PairIndex
+from detgraph.kernels.semantic import FORMS, NONE
+
+
+class Attended(NamedTuple):
+    """States (nodes, heads, channels) and each encoder's weights (pairs, heads)."""
+
+    states: Tensor
+    first: Tensor
+    second: Tensor | None
+
+
+class Plan(NamedTuple):
+    """What the two encoders read and attend to."""
+
+    index: PairIndex
+    in_first: Array  # (pairs,) bool
+    in_second: Array
+    use_dot: bool
+    """Whether the first encoder reads dot products."""
+    use_z: bool
+    """Whether the first encoder reads ⊖."""
+    dual: bool
+    """Whether there is a second encoder, which reads ⊖."""
+    dot_to_second: bool
+    form: str | None
+    """Form of ⊖."""
+    dropout: float
+
+
+def dual_attention(h: Tensor, weight: Tensor | None, tau: Tensor | float, plan: Plan) -> Attended:
+    r"""``h_i = Σ_j (τ·A¹_ij + (1-τ)·A²_ij) h_j`` with states that are query, key and value at once.
+
+    Args:
+        h: (nodes, heads, channels).
+        weight: positive weights of ⊖, (heads, channels).
+        tau: share of the first encoder; 1 where there is no second.
+        plan: what the encoders read.
+    """
+    states, first, second = _DualAttention.apply(h, weight, torch.as_tensor(tau), plan)  # type: ignore[no-untyped-call]  # torch
+    return Attended(states, first, second if plan.dual else None)
+
+
+class _DualAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, weight: Tensor | None, tau: Tensor, plan: Plan) -> tuple[Tensor, ...]:
+        _, heads, channels = h.shape
+        form = layout(heads, channels)
+        rows = form.pack(h)
+        weights = np.zeros(form.width, np.float32) if weight is None else form.pack(weight[None])[0]
+        pairs = len(plan.index.source)
+        first = np.empty((pairs, form.lanes), np.float32)
+        second = np.empty((pairs if plan.dual else 0, form.lanes), np.float32)
+        out = np.empty_like(rows)
+        settings = (
+            FORMS[plan.form] if plan.form else NONE,
+            plan.use_dot,
+            plan.use_z,
+            plan.dual,
+            plan.dot_to_second,
+            form.shift,
+            np.float32(channels**-0.5),
+            np.float32(tau),
+            draw_seed() if plan.dropout else np.uint32(0),
+            dropout_limit(plan.dropout),
+            np.float32(1 / (1 - plan.dropout)),
+        )
+        index = plan.index
+        use_torch_threads()
+        forward(
+            rows,
+            weights,
+            index.start,
+            index.source,
+            index.chunks,
+            plan.in_first,
+            plan.in_second,
+            *settings,
+            first,
+            second,
+            out,
+        )
+        ctx.saved = (form, rows, weights, first, second, settings, index)
+        outputs = form.unpack(out), form.per_head(first), form.per_head(second)
+        ctx.mark_non_differentiable(*outputs[1:])
+        return outputs
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, *unused: Tensor) -> tuple[Tensor | None, ...]:
+        form, rows, weights, first, second, settings, index = ctx.saved
+        assert isinstance(form, Layout)
+        grad_out = form.pack(grad)
+        record = np.empty((len(first), RECORD * form.lanes), np.float32)
+        grad_h = np.empty_like(rows)
+        grad_weight = np.zeros((CHUNKS, form.width), np.float32)
+        grad_tau = np.zeros((CHUNKS, form.lanes), np.float32)
+        use_torch_threads()
+        backward_targets(
+            rows,
+            weights,
+            index.start,
+            index.source,
+            index.slot,
+            index.chunks,
+            *settings,
+            first,
+            second,
+            grad_out,
+            record,
+            grad_h,
+            grad_weight,
+            grad_tau,
+        )
+        backward_sources(
+            rows,
+            weights,
+            index.by_source_start,
+            index.by_source_target,
+            index.by_source_chunks,
+            settings[0],
+            grad_out,
+            record,
+            grad_h,
+        )
+        needs_weight, needs_tau = ctx.needs_input_grad[1:3]
+        return (
+            form.unpack(grad_h),
+            form.unpack(grad_weight.sum(axis=0, keepdims=True))[0] if needs_weight else None,
+            form.per_head(grad_tau.sum(axis=0, keepdims=True)).sum() if needs_tau else None,
+            None,
+        )

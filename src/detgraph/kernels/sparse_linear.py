@@ -1,0 +1,112 @@
+"""Sparse features × dense weights, with dropout on the stored values: no dense features are ever made."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numba import njit, prange
+from torch import Tensor
+
+from detgraph.kernels.choice import fused_on
+from detgraph.kernels.lanes import PARALLEL, Array, draw_seed, dropout_limit, use_torch_threads
+from detgraph.kernels.vector import LANES, fill, load, store
+
+PIECES = 4  # each sums a gradient of its own; fixed, so that results do not depend on the number of threads
+
+
+def sparse_linear(x: Tensor, weight: Tensor, dropout: float = 0.0) -> Tensor:
+    """``dropout(x) Wᵀ`` of CSR features.
+
+    Args:
+        x: (rows, features), sparse CSR; gets no gradient.
+        weight: (out, features).
+        dropout: rate at which stored values are dropped.
+    """
+    if fused_on(weight):
+        out: Tensor = _SparseLinear.apply(x, weight, dropout)  # type: ignore[no-untyped-call]  # torch
+        return out
+    if dropout:
+        values = torch.nn.functional.dropout(x.values(), dropout)
+        x = torch.sparse_csr_tensor(
+            x.crow_indices(), x.col_indices(), values, x.shape, check_invariants=False
+        )
+    return x @ weight.t()
+
+
+class _SparseLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, dropout: float) -> Tensor:
+        columns = weight.size(0)
+        width = -columns % LANES + columns
+        table = np.zeros((weight.size(1), width), np.float32)
+        table[:, :columns] = weight.detach().t().numpy()
+        matrix = (x.crow_indices().numpy(), x.col_indices().numpy(), x.values().numpy())
+        drop = (
+            draw_seed() if dropout else np.uint32(0),
+            dropout_limit(dropout),
+            np.float32(1 / (1 - dropout)),
+        )
+        out = np.empty((x.size(0), width), np.float32)
+        use_torch_threads()
+        _product(*matrix, table, *drop, out)
+        ctx.saved = (matrix, drop, weight.shape, width)
+        return torch.from_numpy(out)[:, :columns]
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        matrix, drop, (columns, features), width = ctx.saved
+        padded = np.zeros((len(grad), width), np.float32)
+        padded[:, :columns] = grad.numpy()
+        out = np.zeros((PIECES, features, width), np.float32)
+        use_torch_threads()
+        _transposed_product(*matrix, padded, *drop, out)
+        return None, torch.from_numpy(out.sum(axis=0)[:, :columns]).t(), None
+
+
+@njit  # type: ignore[untyped-decorator]  # numba has no types
+def scramble(x: Any) -> Any:
+    """A 32-bit hash."""
+    x = np.uint32(np.uint32(x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB352D))
+    x = np.uint32(np.uint32(x ^ (x >> np.uint32(15))) * np.uint32(0x846CA68B))
+    return np.uint32(x ^ (x >> np.uint32(16)))
+
+
+@njit  # type: ignore[untyped-decorator]  # numba has no types
+def dropped(value: Any, place: Any, seed: Any, limit: Any, grow: Any) -> Any:
+    """The stored value number ``place`` after dropout; random bits come from its number."""
+    if limit == 0:
+        return value
+    stays = scramble(np.uint32(scramble(np.uint32(place)) ^ seed)) >= limit
+    return value * grow if stays else np.float32(0)
+
+
+@njit(**PARALLEL)  # type: ignore[untyped-decorator]  # numba has no types
+def _product(
+    start: Array, column: Array, values: Array, table: Array, seed: Any, limit: Any, grow: Any, out: Array
+) -> None:
+    width = table.shape[1]
+    for i in prange(len(start) - 1):
+        for at in range(0, width, LANES):
+            store(out, i * width + at, fill(np.float32(0)))
+        for place in range(start[i], start[i + 1]):
+            value = dropped(values[place], place, seed, limit, grow)
+            if value != 0:
+                for at in range(0, width, LANES):
+                    total = load(out, i * width + at) + fill(value) * load(table, column[place] * width + at)
+                    store(out, i * width + at, total)
+
+
+@njit(**PARALLEL)  # type: ignore[untyped-decorator]  # numba has no types
+def _transposed_product(
+    start: Array, column: Array, values: Array, grad: Array, seed: Any, limit: Any, grow: Any, out: Array
+) -> None:
+    pieces, features, width = out.shape
+    rows = len(start) - 1
+    for piece in prange(pieces):
+        for i in range(rows * piece // pieces, rows * (piece + 1) // pieces):
+            for place in range(start[i], start[i + 1]):
+                value = dropped(values[place], place, seed, limit, grow)
+                if value != 0:
+                    for at in range(0, width, LANES):
+                        to = (piece * features + column[place]) * width + at
+                        store(out, to, load(out, to) + fill(value) * load(grad, i * width + at))
