@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Waiting OpenMP threads that spin can slow a step many times over on a shared machine.
 export OMP_WAIT_POLICY ?= passive
 
-.PHONY: setup demo test check lint types tables clean
+.PHONY: setup demo test check lint types tables bench clean
 
 setup: .venv/installed
 
@@ -30,6 +30,9 @@ check: lint types test
 
 tables: setup  # README's tables, from results/
 	$(BIN)/python -m detgraph.report.readme README.md
+
+bench: setup  # speed beside peers, one JSON line each; ONLY=name for one figure
+	$(BIN)/python benchmarks/run.py $(if $(ONLY),--only $(ONLY))
 
 clean:
 	rm -rf .venv runs demo-runs .mypy_cache .ruff_cache .pytest_cache

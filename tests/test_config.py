@@ -32,7 +32,7 @@ ENCODERS = {
     "dropout": 0.35,
     "attention_dropout": 0.45,
 }
-NEIGHBORS = {"k": 5, "every": 7, "warmup": 3, "backend": "hnsw"}
+NEIGHBORS = {"k": 5, "every": 7, "warmup": 3, "backend": "forest"}
 TRAINING = {
     "epochs": 17,
     "optimizer": "adamax",
@@ -81,7 +81,21 @@ NETWORK_TABLE = {
     "normalize": False,
     "split_seed": 8,
 }
-NETWORK_MODEL = {**ENCODERS, "head_channels": 5, "semantic_set": "fetched", "table_channels": 21}
+NETWORK_MODEL = {
+    **ENCODERS,
+    "head_channels": 5,
+    "semantic_set": "fetched",
+    "table_channels": 21,
+    "node_dropout": 0.35,
+}
+VIEWS = {
+    "batch_size": 13,
+    "fan_out": 6,
+    "views": 3,
+    "consistency_weight": 1.75,
+    "consistency_ramp": 17,
+    "temperature": 0.25,
+}
 EGO_MODEL = {
     **{key: value for key, value in ENCODERS.items() if key != "semantic_heads"},
     "channels": 6,
@@ -114,7 +128,7 @@ FULL: list[dict[str, Any]] = [
         "data": NETWORK_TABLE,
         "model": NETWORK_MODEL,
         "neighbors": {**NEIGHBORS, "source": "features"},
-        "training": {**FETCHING, "epochs": 18},
+        "training": {**FETCHING, **VIEWS, "epochs": 18},
         "seed": 3,
     },
     {"task": "node", "data": {"npz": "network.npz"}},
@@ -133,7 +147,8 @@ ONE_CHOICE = {
     "entity.neighbors.source",
     "entity.model.semantic_heads",
     "node.training.precision",
-}  # an option with a single value has no other
+    "node.baseline",
+}  # an option with a single value has no other; baselines have tests of their own
 FILES = {
     "file",
     "nodes",

@@ -106,8 +106,8 @@ def test_errors_name_the_file(tmp_path: Path) -> None:
             ["model.tau=alternate needs model.layers of 2", "got 1"],
         ),
         (
-            {"model": {"semantic": "difference"}, "neighbors": {"backend": "ivf"}},
-            ["model.semantic=difference needs neighbors.backend auto or exact", "got ivf"],
+            {"model": {"semantic": "difference"}, "neighbors": {"backend": "forest"}},
+            ["model.semantic=difference needs neighbors.backend auto or exact", "got forest"],
         ),
     ],
 )
@@ -147,9 +147,9 @@ def test_mistake_is_explained(changes: dict[str, Any], words: list[str]) -> None
                 "task": "entity",
                 "data": {"name": "a"},
                 "model": {"semantic": "l1_free"},
-                "neighbors": {"backend": "flat"},
+                "neighbors": {"backend": "scan"},
             },
-            ["model.semantic=l1_free", "got flat"],
+            ["model.semantic=l1_free", "got scan"],
         ),
     ],
 )

@@ -25,7 +25,7 @@ def test_a_failed_check(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
     monkeypatch.setattr(doctor, "searches_agree", lambda: False)
     answer = det(capsys, "doctor")
     assert answer.code == 1
-    assert "FAILED: FAISS" in answer.out
+    assert "FAILED: the quick and the plain search" in answer.out
     assert "ok: the dense" in answer.out
     assert "All is well" not in answer.out
 

@@ -14,6 +14,7 @@ TAUGHT = {
     "train": ("CONFIG", "KEY=VALUE", "--output", "model.tau", "det recipes list"),
     "resume": ("FOLDER", "run folder", "checkpoint"),
     "evaluate": ("FOLDER", "--split", "--json", "train|valid|test"),
+    "compare": ("CONFIG", "KEY=VALUE", "--models", "--seeds", "--jobs", "--output", "paired t-test"),
     "recipes": ("list", "show", "copy"),
     "data": ("list", "fetch", "info", "check"),
     "doctor": ("versions",),

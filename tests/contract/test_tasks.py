@@ -11,6 +11,7 @@ import torch
 from builders import entity_task, graph_task, molecules, network, node_task, same_weights, total, train
 from torch import Tensor
 
+from detgraph.nn import Sparse
 from detgraph.tasks import Split, Task
 
 Y = np.random.default_rng(0).normal(size=(20, 2))
@@ -35,7 +36,7 @@ def tensors(value: Any) -> list[Tensor]:
         return [value]
     if isinstance(value, tuple):
         return [tensor for part in value for tensor in tensors(part)]
-    return [] if value is None else [value.target, value.source]
+    return [value.target, value.source] if isinstance(value, Sparse) else []
 
 
 @dataclass

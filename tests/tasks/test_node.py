@@ -9,6 +9,13 @@ from builders import edges, network, node_task, same_weights, train
 from torch import Tensor
 from torch.nn import functional
 
+from detgraph.data.feature_rows import (
+    SKETCH_ABOVE,
+    SKETCH_CHANNELS,
+    normalize_rows,
+    sketch,
+    take_rows,
+)
 from detgraph.data.features import csr_tensor
 from detgraph.data.networks import Network
 from detgraph.errors import DetError
@@ -17,12 +24,7 @@ from detgraph.nn.network import propagate
 from detgraph.nn.semantic import SearchSpace
 from detgraph.tasks import NodeTask
 from detgraph.tasks.node import (
-    SKETCH_ABOVE,
-    SKETCH_CHANNELS,
     micro_f1,
-    normalize_rows,
-    sketch,
-    take_rows,
 )
 
 GRAPH = torch.arange(30) // 10  # three graphs of ten nodes

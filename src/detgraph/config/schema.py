@@ -3,8 +3,11 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
+from detgraph.config.baselines import NetworkBaseline
+from detgraph.config.section import Count, Rate, Share
+from detgraph.config.section import Section as Section
 from detgraph.neighbors import Backend, Schedule, Source
 from detgraph.nn.heads import Readout
 from detgraph.nn.layer import MutualBias
@@ -13,19 +16,10 @@ from detgraph.nn.neighborhood import SemanticSet
 from detgraph.nn.semantic import BiasForm, LossForm, SemanticForm
 from detgraph.nn.structural import StructuralForm
 
-Share = Annotated[float, Field(ge=0, le=1)]
-Rate = Annotated[float, Field(ge=0, lt=1)]
-Count = Annotated[int, Field(ge=1)]
 Names = Annotated[
     tuple[str, ...], BeforeValidator(lambda given: (given,) if isinstance(given, str) else given)
 ]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
-
-
-class Section(BaseModel):
-    """A frozen part of a configuration; unknown keys are errors."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 # --- data -------------------------------------------------------------------------------------------
@@ -183,6 +177,7 @@ class ModelConfig(Section):
             share_layers=share_layers,
             dropout=self.dropout,
             attention_dropout=self.attention_dropout,
+            node_dropout=self.node_dropout if isinstance(self, NetworkModelConfig) else 0.0,
         )
 
 
@@ -238,6 +233,8 @@ class NetworkModelConfig(ModelConfig):
     attention_dropout: Rate = 0.6
     semantic_set: SemanticSet = "union"
     """The semantic encoder attends to {i} ∪ N(i) ∪ S(i), or to {i} ∪ S(i) only."""
+    node_dropout: Rate = 0.0
+    """Share of nodes whose input is dropped as a whole, in training."""
     table_channels: Count = 64
     """Size of the learned input of each node, for networks without features."""
 
@@ -342,6 +339,24 @@ class NodeTrainingConfig(SelfSupervisedTrainingConfig):
     optimizer: Literal["adam", "adamw", "adamax"] = "adam"
     learning_rate: Annotated[float, Field(gt=0)] = 0.005
     weight_decay: Annotated[float, Field(ge=0)] = 5e-4
+    batch_size: Count | None = None
+    """Training nodes a step; default: all nodes of a graph at once."""
+    fan_out: Count | None = None
+    """With batch_size: how many connected, and how many fetched, neighbours each node draws; default: all."""
+    views: Count = 1
+    """Passes a step, each with other nodes and features dropped; two or more are trained to agree."""
+    consistency_weight: Annotated[float, Field(ge=0)] = 1.0
+    """With views: weight of the distance to the views' sharpened mean."""
+    consistency_ramp: Annotated[int, Field(ge=0)] = 50
+    """Epochs over which this weight rises."""
+    temperature: Annotated[float, Field(gt=0, le=1)] = 0.5
+    """With views: the mean is sharpened by the power 1/temperature."""
+
+    @model_validator(mode="after")
+    def _has_effect(self) -> "NodeTrainingConfig":
+        if self.fan_out is not None and self.batch_size is None:
+            raise ValueError("training.fan_out has no effect without training.batch_size: add that")
+        return self
 
 
 class EntityTrainingConfig(SelfSupervisedTrainingConfig):
@@ -374,11 +389,25 @@ class NodeConfig(Section):
     model: NetworkModelConfig = NetworkModelConfig()
     neighbors: NeighborsConfig = NeighborsConfig()
     training: NodeTrainingConfig = NodeTrainingConfig()
+    baseline: NetworkBaseline | None = None
+    """Train this model of others instead of DET."""
     seed: Seed = 0
 
     @model_validator(mode="after")
     def _searchable(self) -> "NodeConfig":
         _check_backend(self.neighbors.backend, self.model.semantic)
+        return self
+
+    @model_validator(mode="after")
+    def _has_effect(self) -> "NodeConfig":
+        if self.baseline is not None:
+            for key in ("model", "neighbors"):
+                if getattr(self, key) != type(self).model_fields[key].default:
+                    raise ValueError(
+                        f"{key} has no effect with baseline.name={self.baseline.name}: remove it"
+                    )
+            if self.training.batch_size is not None:
+                raise ValueError("training.batch_size: baselines train on whole graphs only, remove it")
         return self
 
 
@@ -404,3 +433,10 @@ def _check_backend(backend: Backend, form: SemanticForm) -> None:
 
 
 Config = GraphConfig | NodeConfig | EntityConfig
+
+
+def model_name(config: Config) -> str:
+    """``det``, its twin ``structural``, or the name of a baseline."""
+    if isinstance(config, NodeConfig) and config.baseline is not None:
+        return config.baseline.name
+    return "structural" if config.model.tau == 1 else "det"

@@ -23,7 +23,7 @@ class Attended(NamedTuple):
 class Plan(NamedTuple):
     """What the two encoders read and attend to."""
 
-    index: PairIndex
+    pairs: PairIndex
     in_first: Array  # (pairs,) bool
     in_second: Array
     use_dot: bool
@@ -58,7 +58,7 @@ class _DualAttention(torch.autograd.Function):
         form = layout(heads, channels)
         rows = form.pack(h)
         weights = np.zeros(form.width, np.float32) if weight is None else form.pack(weight[None])[0]
-        pairs = len(plan.index.source)
+        pairs = len(plan.pairs.source)
         first = np.empty((pairs, form.lanes), np.float32)
         second = np.empty((pairs if plan.dual else 0, form.lanes), np.float32)
         out = np.empty_like(rows)
@@ -75,7 +75,7 @@ class _DualAttention(torch.autograd.Function):
             dropout_limit(plan.dropout),
             np.float32(1 / (1 - plan.dropout)),
         )
-        index = plan.index
+        index = plan.pairs
         use_torch_threads()
         forward(
             rows,

@@ -22,14 +22,14 @@ AHEAD = 8  # pairs: how far ahead rows are asked for
 RECORD = 3  # vectors that the first backward pass notes of each pair for the second
 
 
-@njit  # type: ignore[untyped-decorator]  # numba has no types
+@njit
 def prefetch_row(array: Any, start: Any, width: Any) -> None:
     """Ask for a row that will be read soon."""
     for at in range(0, width, 16):  # floats in a cache line
         prefetch(array, start + at)
 
 
-@njit  # type: ignore[untyped-decorator]  # numba has no types
+@njit
 def dot_product(a: Any, at_a: Any, b: Any, at_b: Any, steps: Any) -> Any:
     """``Σ a·b`` of one block of lanes; lanes not yet folded."""
     total = fill(np.float32(0))
@@ -38,7 +38,7 @@ def dot_product(a: Any, at_a: Any, b: Any, at_b: Any, steps: Any) -> Any:
     return total
 
 
-@njit(**PARALLEL)  # type: ignore[untyped-decorator]  # numba has no types
+@njit(**PARALLEL)
 def forward(
     h: Array,
     weight: Array,
@@ -119,7 +119,7 @@ def forward(
                         store(out, i * width + step, total)
 
 
-@njit(**PARALLEL)  # type: ignore[untyped-decorator]  # numba has no types
+@njit(**PARALLEL)
 def backward_targets(
     h: Array,
     weight: Array,
@@ -206,7 +206,7 @@ def backward_targets(
                         store(grad_h, i * width + step, total)
 
 
-@njit(**PARALLEL)  # type: ignore[untyped-decorator]  # numba has no types
+@njit(**PARALLEL)
 def backward_sources(
     h: Array,
     weight: Array,

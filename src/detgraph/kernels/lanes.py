@@ -80,7 +80,7 @@ def layout(heads: int, channels: int) -> Layout:
     return Layout(heads, channels, np.uint32(shift), blocks, steps, place)
 
 
-@njit  # type: ignore[untyped-decorator]  # numba has no types
+@njit
 def fold(value: Any, shift: Any) -> Any:
     """Add up the ``2^shift`` lanes of each head; all of them get the sum."""
     if shift > 0:
@@ -110,7 +110,7 @@ def dropout_limit(rate: float) -> np.uint32:
     return np.uint32(min(round(rate * 2**32), 2**32 - 1))
 
 
-@njit(**PARALLEL)  # type: ignore[untyped-decorator]  # numba has no types
+@njit(**PARALLEL)
 def _pack(flat: Array, place: Array, out: Array) -> None:
     for i in prange(len(flat)):
         row = out[i]
@@ -120,7 +120,7 @@ def _pack(flat: Array, place: Array, out: Array) -> None:
             row[place[k]] = flat[i, k]
 
 
-@njit(**PARALLEL)  # type: ignore[untyped-decorator]  # numba has no types
+@njit(**PARALLEL)
 def _unpack(rows: Array, place: Array, out: Array) -> None:
     for i in prange(len(rows)):
         for k in range(len(place)):

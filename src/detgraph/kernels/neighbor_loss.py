@@ -19,7 +19,7 @@ FLUSH = 64  # factors between 1 and 2 whose product a float can hold, so that on
 def fused_neighbor_loss(
     h: Tensor, weight: Tensor, bias: Tensor, form: str, positive: PairIndex, negative: PairIndex
 ) -> Tensor:
-    r""":math:`-\overline{\ln \sigma(z_{ij})} - \overline{\ln(1 - \sigma(z_{ik}))}`, a mean over each node's pairs.
+    r""":math:`L_{sn} = -\overline{\ln \sigma(z_{ij})} - \overline{\ln(1 - \sigma(z_{ik}))}` of one layer.
 
     Args:
         h: (nodes, heads, channels).
@@ -94,7 +94,7 @@ class _NeighborLoss(torch.autograd.Function):
         )
 
 
-@njit(**PARALLEL)  # type: ignore[untyped-decorator]  # numba has no types
+@njit(**PARALLEL)
 def _targets(
     h: Array,
     weight: Array,
@@ -156,7 +156,7 @@ def _targets(
                         total, factors = zero, one
 
 
-@njit(**PARALLEL)  # type: ignore[untyped-decorator]  # numba has no types
+@njit(**PARALLEL)
 def _sources(
     h: Array,
     weight: Array,

@@ -49,7 +49,7 @@ def _cut(start: Array) -> Array:
     return rows
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]  # numba has no types
+@njit(cache=True)
 def _index(target: Array, source: Array, num_nodes: int) -> Any:
     """Counting sort, linear in pairs and nodes; pairs of one source stay in order."""
     start = np.zeros(num_nodes + 1, np.int64)

@@ -12,7 +12,7 @@ FORMS = {"l1": L1, "l2": L2, "dot": DOT}
 """Forms of ⊖ that have a kernel: those with one positive weight a channel."""
 
 
-@njit  # type: ignore[untyped-decorator]  # numba has no types
+@njit
 def score(h: Any, i: Any, j: Any, weight: Any, at_weight: Any, steps: Any, form: Any) -> Any:
     """``v_i ⊖ v_j`` of one block of lanes, at positions ``i`` and ``j`` of ``h``; lanes not yet folded."""
     total = fill(np.float32(0))
@@ -29,7 +29,7 @@ def score(h: Any, i: Any, j: Any, weight: Any, at_weight: Any, steps: Any, form:
     return total
 
 
-@njit  # type: ignore[untyped-decorator]  # numba has no types
+@njit
 def slope(own: Any, other: Any, weight: Any, form: Any) -> Any:
     """Derivative in ``own``. ⊖ is symmetric: exchange the two for that in ``other``."""
     if form == L1:
@@ -39,7 +39,7 @@ def slope(own: Any, other: Any, weight: Any, form: Any) -> Any:
     return weight * other
 
 
-@njit  # type: ignore[untyped-decorator]  # numba has no types
+@njit
 def weight_slope(own: Any, other: Any, form: Any) -> Any:
     """Derivative in the weight."""
     apart = own - other

@@ -14,33 +14,36 @@ from detgraph.kernels.vector import LANES, fill, load, store
 PIECES = 4  # each sums a gradient of its own; fixed, so that results do not depend on the number of threads
 
 
-def sparse_linear(x: Tensor, weight: Tensor, dropout: float = 0.0) -> Tensor:
-    """``dropout(x) Wᵀ`` of CSR features.
+def sparse_linear(x: Tensor, weight: Tensor, dropout: float = 0.0, row_scale: Tensor | None = None) -> Tensor:
+    """``diag(row_scale) dropout(x) Wᵀ`` of CSR features.
 
     Args:
         x: (rows, features), sparse CSR; gets no gradient.
         weight: (out, features).
         dropout: rate at which stored values are dropped.
+        row_scale: (rows,) factors, e.g. 0 for nodes that are dropped; default 1.
     """
     if fused_on(weight):
-        out: Tensor = _SparseLinear.apply(x, weight, dropout)  # type: ignore[no-untyped-call]  # torch
+        out: Tensor = _SparseLinear.apply(x, weight, dropout, row_scale)  # type: ignore[no-untyped-call]  # torch
         return out
     if dropout:
         values = torch.nn.functional.dropout(x.values(), dropout)
         x = torch.sparse_csr_tensor(
             x.crow_indices(), x.col_indices(), values, x.shape, check_invariants=False
         )
-    return x @ weight.t()
+    product = x @ weight.t()
+    return product if row_scale is None else product * row_scale[:, None]
 
 
 class _SparseLinear(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, dropout: float) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, dropout: float, row_scale: Tensor | None) -> Tensor:
         columns = weight.size(0)
         width = -columns % LANES + columns
         table = np.zeros((weight.size(1), width), np.float32)
         table[:, :columns] = weight.detach().t().numpy()
-        matrix = (x.crow_indices().numpy(), x.col_indices().numpy(), x.values().numpy())
+        scale = np.ones(x.size(0), np.float32) if row_scale is None else row_scale.numpy()
+        matrix = (x.crow_indices().numpy(), x.col_indices().numpy(), x.values().numpy(), scale)
         drop = (
             draw_seed() if dropout else np.uint32(0),
             dropout_limit(dropout),
@@ -60,10 +63,10 @@ class _SparseLinear(torch.autograd.Function):
         out = np.zeros((PIECES, features, width), np.float32)
         use_torch_threads()
         _transposed_product(*matrix, padded, *drop, out)
-        return None, torch.from_numpy(out.sum(axis=0)[:, :columns]).t(), None
+        return None, torch.from_numpy(out.sum(axis=0)[:, :columns]).t(), None, None
 
 
-@njit  # type: ignore[untyped-decorator]  # numba has no types
+@njit
 def scramble(x: Any) -> Any:
     """A 32-bit hash."""
     x = np.uint32(np.uint32(x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB352D))
@@ -71,7 +74,7 @@ def scramble(x: Any) -> Any:
     return np.uint32(x ^ (x >> np.uint32(16)))
 
 
-@njit  # type: ignore[untyped-decorator]  # numba has no types
+@njit
 def dropped(value: Any, place: Any, seed: Any, limit: Any, grow: Any) -> Any:
     """The stored value number ``place`` after dropout; random bits come from its number."""
     if limit == 0:
@@ -80,32 +83,48 @@ def dropped(value: Any, place: Any, seed: Any, limit: Any, grow: Any) -> Any:
     return value * grow if stays else np.float32(0)
 
 
-@njit(**PARALLEL)  # type: ignore[untyped-decorator]  # numba has no types
+@njit(**PARALLEL)
 def _product(
-    start: Array, column: Array, values: Array, table: Array, seed: Any, limit: Any, grow: Any, out: Array
+    start: Array,
+    column: Array,
+    values: Array,
+    scale: Array,
+    table: Array,
+    seed: Any,
+    limit: Any,
+    grow: Any,
+    out: Array,
 ) -> None:
     width = table.shape[1]
     for i in prange(len(start) - 1):
         for at in range(0, width, LANES):
             store(out, i * width + at, fill(np.float32(0)))
         for place in range(start[i], start[i + 1]):
-            value = dropped(values[place], place, seed, limit, grow)
+            value = scale[i] * dropped(values[place], place, seed, limit, grow)
             if value != 0:
                 for at in range(0, width, LANES):
                     total = load(out, i * width + at) + fill(value) * load(table, column[place] * width + at)
                     store(out, i * width + at, total)
 
 
-@njit(**PARALLEL)  # type: ignore[untyped-decorator]  # numba has no types
+@njit(**PARALLEL)
 def _transposed_product(
-    start: Array, column: Array, values: Array, grad: Array, seed: Any, limit: Any, grow: Any, out: Array
+    start: Array,
+    column: Array,
+    values: Array,
+    scale: Array,
+    grad: Array,
+    seed: Any,
+    limit: Any,
+    grow: Any,
+    out: Array,
 ) -> None:
     pieces, features, width = out.shape
     rows = len(start) - 1
     for piece in prange(pieces):
         for i in range(rows * piece // pieces, rows * (piece + 1) // pieces):
             for place in range(start[i], start[i + 1]):
-                value = dropped(values[place], place, seed, limit, grow)
+                value = scale[i] * dropped(values[place], place, seed, limit, grow)
                 if value != 0:
                     for at in range(0, width, LANES):
                         to = (piece * features + column[place]) * width + at

@@ -18,7 +18,7 @@ FLAGS = ("reassoc", "contract", "nsz", "arcp")  # sums may be reordered; nothing
 FLOATS, INTS = ir.VectorType(ir.FloatType(), LANES), ir.VectorType(ir.IntType(32), LANES)
 
 
-class VectorType(types.Type):  # type: ignore[misc]  # numba has no types
+class VectorType(types.Type):
     """Eight 32-bit floats."""
 
     def __init__(self) -> None:
@@ -28,8 +28,8 @@ class VectorType(types.Type):  # type: ignore[misc]  # numba has no types
 vector_type = VectorType()
 
 
-@register_model(VectorType)  # type: ignore[untyped-decorator]  # numba has no types
-class VectorModel(models.PrimitiveModel):  # type: ignore[misc]  # numba has no types
+@register_model(VectorType)
+class VectorModel(models.PrimitiveModel):
     """A vector lives in a register."""
 
     def __init__(self, manager: Any, numba_type: Any) -> None:
@@ -59,7 +59,7 @@ def pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any)
     return builder.bitcast(builder.gep(data, [index]), FLOATS.as_pointer())
 
 
-@intrinsic  # type: ignore[untyped-decorator]  # numba has no types
+@intrinsic
 def load(typing_context: Any, array: Any, index: Any) -> Any:
     """Eight floats of a contiguous array."""
 
@@ -69,7 +69,7 @@ def load(typing_context: Any, array: Any, index: Any) -> Any:
     return vector_type(array, types.intp), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]  # numba has no types
+@intrinsic
 def store(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
     """Write eight floats into a contiguous array."""
 
@@ -80,7 +80,7 @@ def store(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
     return types.void(array, types.intp, vector_type), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]  # numba has no types
+@intrinsic
 def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
     """Ask for the cache line at ``index``, which will be read soon: gathers from far memory need not wait."""
 
@@ -97,7 +97,7 @@ def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
     return types.void(array, types.intp), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]  # numba has no types
+@intrinsic
 def fill(typing_context: Any, value: Any) -> Any:
     """The same number in all lanes."""
 
@@ -115,13 +115,13 @@ def define(emit: Callable[..., Any], arity: int) -> Any:
 
     if arity == 1:
 
-        @intrinsic  # type: ignore[untyped-decorator]  # numba has no types
+        @intrinsic
         def unary(typing_context: Any, a: Any) -> Any:
             return vector_type(vector_type), generate
 
         return unary
 
-    @intrinsic  # type: ignore[untyped-decorator]  # numba has no types
+    @intrinsic
     def binary(typing_context: Any, a: Any, b: Any) -> Any:
         return vector_type(vector_type, vector_type), generate
 
@@ -181,7 +181,7 @@ swap_1, swap_2, swap_4 = _swap(1), _swap(2), _swap(4)
 def _operator(python_operator: Any, method: str) -> None:
     instruction = define(lambda builder, a, b: getattr(builder, method)(a, b, FLAGS), 2)
 
-    @overload(python_operator, strict=False)  # type: ignore[untyped-decorator]  # numba has no types
+    @overload(python_operator, strict=False)
     def on_vectors(a: Any, b: Any) -> Any:
         if isinstance(a, VectorType) and isinstance(b, VectorType):
             return lambda a, b: instruction(a, b)
@@ -201,7 +201,7 @@ def emit_scramble(builder: Any, x: Any) -> Any:
     return builder.xor(x, builder.lshr(x, whole(16)))
 
 
-@intrinsic  # type: ignore[untyped-decorator]  # numba has no types
+@intrinsic
 def keep(typing_context: Any, seed: Any, counter: Any, shift: Any, limit: Any) -> Any:
     """Dropout: 1 in lanes that stay, else 0; random bits come from a counter, so threads do not matter.
 

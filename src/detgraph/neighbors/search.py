@@ -7,17 +7,18 @@ from torch import Tensor
 
 from detgraph.errors import DetError
 from detgraph.neighbors.exact import NOT_FINITE, Exclusions, ScoreBlock, exact_search, metric_scores
-from detgraph.neighbors.faiss_search import faiss_search
+from detgraph.neighbors.forest import forest_search
+from detgraph.neighbors.scan import scan
 from detgraph.nn.semantic import SearchSpace
 
-Backend = Literal["auto", "exact", "flat", "ivf", "hnsw"]
+Backend = Literal["auto", "exact", "scan", "forest"]
 
-FLAT_UP_TO = 10_000  # nodes; a full scan of so many takes about a second
+SCAN_UP_TO = 30_000  # nodes; a full scan of more takes longer than a forest
 
 
 def choose_backend(num_nodes: int) -> Backend:
-    """``auto``: a full scan of small graphs, inverted lists (n√n, repeatable) on large ones."""
-    return "flat" if num_nodes <= FLAT_UP_TO else "ivf"
+    """``auto``: a full scan (n², exact) of small graphs, a forest (n log n, approximate) on large ones."""
+    return "scan" if num_nodes <= SCAN_UP_TO else "forest"
 
 
 def as_edges(found: Tensor) -> Tensor:
@@ -59,9 +60,12 @@ def find_neighbors(
             )
         return exact_search(space, rows, num_nodes, k, excluded)
     vectors = space.vectors.detach().float().cpu()
-    if not vectors.isfinite().all():
+    norm = torch.linalg.vector_norm(vectors, 1 if space.metric == "l1" else 2, dim=1)
+    largest = 4 * (norm if space.metric == "l1" else norm.square())  # no distance or product is larger
+    if not largest.isfinite().all():
         raise DetError(NOT_FINITE)
     kind = choose_backend(num_nodes) if backend == "auto" else backend
     if kind == "exact":
         return exact_search(metric_scores(vectors, space.metric), rows, num_nodes, k, excluded)
-    return faiss_search(vectors, space.metric, k, excluded, kind)
+    search = scan if kind == "scan" else forest_search
+    return search(vectors, space.metric, k, excluded)

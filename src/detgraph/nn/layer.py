@@ -68,6 +68,7 @@ class DualEncoderLayer(nn.Module):
         ffn_channels: hidden size of the FFN; default: the size of the states.
         dropout: on the inputs of a plain layer; on the outputs of attention and FFN inside residual blocks.
         attention_dropout: on attention weights.
+        node_dropout: on the whole input of a node, in plain layers.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class DualEncoderLayer(nn.Module):
         ffn_channels: int | None = None,
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
+        node_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         width = heads * head_channels
@@ -119,6 +121,7 @@ class DualEncoderLayer(nn.Module):
             self.attention_norm, self.ffn_norm = nn.LayerNorm(width), nn.LayerNorm(width)
             inner = ffn_channels or width
             self.ffn = nn.Sequential(nn.Linear(width, inner), nn.GELU(), nn.Linear(inner, width))
+        self.node_dropout = nn.Dropout(node_dropout)
         self.dropout, self.attention_dropout = nn.Dropout(dropout), nn.Dropout(attention_dropout)
         if self.uses_structural:
             self.structural = STRUCTURAL_FORMS[structural](heads, head_channels)
@@ -191,15 +194,15 @@ class DualEncoderLayer(nn.Module):
         plan = self.plan(neighborhood) if position_bias is None and fused_on(states) else None
         if plan is not None:
             weight = None if self.operator is None else self.operator.positive_weight
-            attended, structural, semantic = dual_attention(
-                states, weight, self.tau if plan.dual else 1.0, plan
+            fused = dual_attention(states, weight, self.tau if plan.dual else 1.0, plan)
+            second = fused.second if plan.dual else fused.first
+            return LayerOutput(
+                self.finish(x, fused.states),
+                states,
+                None,
+                fused.first if self.uses_structural else None,
+                second if self.uses_semantic else None,
             )
-            if not plan.dual:
-                structural, semantic = (
-                    structural if self.uses_structural else None,
-                    structural if self.uses_semantic else None,
-                )
-            return LayerOutput(self.finish(x, attended), states, None, structural, semantic)
         if self.operator is not None:
             z = self.operator(states, neighborhood)
         if first is not None:
@@ -240,11 +243,15 @@ class DualEncoderLayer(nn.Module):
     def projections(self, x: Tensor, first: int | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Query, key and value (..., nodes, heads, channels), and the states that ⊖ compares."""
         if self.block == "plain":
+            stays = None  # (nodes,)
+            if self.training and self.node_dropout.p:
+                stays = self.node_dropout(self.project.weight.new_ones(x.size(0)))
             if x.layout == torch.sparse_csr:
                 rate = self.dropout.p if self.training else 0.0
-                projected = sparse_linear(x, self.project.weight, rate)
+                projected = sparse_linear(x, self.project.weight, rate, stays)
             else:
-                projected = self.project(self.dropout(x))
+                x = self.dropout(x)
+                projected = self.project(x if stays is None else x * stays[:, None])
             split = split_heads(projected, self.heads)
             query = split if first is None else split[:, :first]
             return query, split, split, split_heads(projected, self.semantic_heads)

@@ -27,6 +27,7 @@ class DualEncoding:
     share_layers: bool = False  # one ⊖ for all layers and heads, read once at the input
     dropout: float = 0.0
     attention_dropout: float = 0.0
+    node_dropout: float = 0.0  # at the input of a network
 
     @property
     def uses_semantic(self) -> bool:
@@ -61,6 +62,7 @@ class DualEncoding:
             ffn_channels=ffn_channels,
             dropout=self.dropout,
             attention_dropout=self.attention_dropout,
+            node_dropout=self.node_dropout if depth == 0 else 0.0,
         )
 
     def shared_operator(self, channels: int) -> SemanticOperator | None:

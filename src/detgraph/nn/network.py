@@ -60,13 +60,17 @@ class NetworkDET(nn.Module):
         )
 
     def forward(self, x: Tensor | None, neighborhood: Sparse) -> Encoded:
-        """Logits (nodes, classes) and all layers' outputs; ``x`` is (nodes, features), dense or sparse."""
-        if x is None:
-            if self.table is None:
-                raise ValueError("the model was built for node features, but x is None")
-            x = self.table.weight
-        encoded: Encoded = self.det(x, neighborhood)
+        """Logits (nodes, classes) and all layers' outputs; ``x`` as `inputs` takes it."""
+        encoded: Encoded = self.det(self.inputs(x), neighborhood)
         return encoded
+
+    def inputs(self, x: Tensor | None) -> Tensor:
+        """Features (nodes, features), dense or sparse; of a learned table, rows ``x`` or all."""
+        if self.table is not None:
+            return self.table.weight if x is None else self.table.weight.index_select(0, x)
+        if x is None:
+            raise ValueError("the model was built for node features, but x is None")
+        return x
 
     @property
     def operators(self) -> list[tuple[int, SemanticOperator]]:
@@ -109,10 +113,16 @@ def pair_weights(target: Tensor, num_nodes: int) -> Tensor:
     return 1 / (count[target] * (count > 0).sum())
 
 
-def sample_distant(neighborhood: Sparse, generator: torch.Generator) -> Sparse:
-    """As many random unconnected pairs for each node as it has neighbours (fewer where chance hits one)."""
+def sample_distant(neighborhood: Sparse, generator: torch.Generator, among: int | None = None) -> Sparse:
+    """As many random unconnected pairs for each node as it has neighbours (fewer where chance hits one).
+
+    Args:
+        neighborhood: who is connected.
+        generator: the source of chance.
+        among: partners are drawn from the first so many nodes; default: all.
+    """
     n, target = neighborhood.num_nodes, neighborhood.edges.target
-    source = torch.randint(n, target.shape, generator=generator).to(target.device)
+    source = torch.randint(among or n, target.shape, generator=generator).to(target.device)
     keep = ~neighborhood.connected(target, source)
     return Sparse.from_pairs(target[keep], source[keep], n)
 

@@ -4,10 +4,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
 from detgraph.files import write_text
+from detgraph.studies.statistics import spread
 from detgraph.training.run import RunFolder, versions
 
 HEADER = ("task", "data", "metric", "no input", "structural only", "DET", "DET better in", "seconds a run")
@@ -48,13 +49,6 @@ class Pair:
             f"{self.wins()} of {len(self.seeds)} seeds",
             f"{mean(self.structural_seconds):.0f} / {mean(self.det_seconds):.0f}",
         )
-
-
-def spread(values: Sequence[float]) -> str:
-    """Mean ± sample standard deviation; a single value alone."""
-    if len(values) == 1:
-        return f"{values[0]:.3f}"
-    return f"{mean(values):.3f} ± {stdev(values):.3f}"
 
 
 def compare(structural: Sequence[RunFolder], det: Sequence[RunFolder]) -> Pair:

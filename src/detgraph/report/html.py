@@ -9,6 +9,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from detgraph.config.schema import model_name
 from detgraph.files import write_text
 from detgraph.training.run import RunFolder
 
@@ -37,25 +38,20 @@ def write_report(runs: Sequence[RunFolder], target: Path, title: str = "detgraph
     write_text(target, f"{page}<style>{STYLE}</style>{''.join(parts)}</html>")
 
 
-def model_name(run: RunFolder) -> str:
-    """DET or its structural-only twin."""
-    return "structural" if run.config().model.tau == 1 else "det"
-
-
 def outcome_table(runs: Sequence[RunFolder]) -> str:
     """One row a run."""
     head = ("run", "model", "metric", "no input", "valid", "test", "best epoch", "parameters", "seconds")
     rows = []
     for run in runs:
-        result = run.result()
+        result, model = run.result(), model_name(run.config())
         if result is None:
-            rows.append((run.path.name, model_name(run), *[""] * 6, "unfinished"))
+            rows.append((run.path.name, model, *[""] * 6, "unfinished"))
             continue
         metric = result["metric"]
         test = "" if result["test"] is None else f"{result['test'][metric]:.4f}"
         numbers = (f"{result['trivial']:.4f}", f"{result['valid'][metric]:.4f}", test)
         counts = (f"{result['best_epoch'] + 1} of {result['epochs']}", f"{result['parameters']:,}")
-        rows.append((run.path.name, model_name(run), metric, *numbers, *counts, f"{result['seconds']:.1f}"))
+        rows.append((run.path.name, model, metric, *numbers, *counts, f"{result['seconds']:.1f}"))
     body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
     return f"<table><tr>{''.join(f'<th>{cell}</th>' for cell in head)}</tr>{body}</table>"
 
@@ -66,10 +62,10 @@ def curves(runs: Sequence[RunFolder]) -> str:
     loss, score = figure.subplots(1, 2)
     metric = next((result["metric"] for run in runs if (result := run.result())), "")
     for run in runs:
-        records, name = run.metrics(), model_name(run)
-        loss.plot(*series(records, "main"), label=name, color=COLORS[name])
+        records, name = run.metrics(), model_name(run.config())
+        loss.plot(*series(records, "main"), label=name, color=COLORS.get(name))
         evaluated = [record["valid"] | {"epoch": record["epoch"]} for record in records if "valid" in record]
-        score.plot(*series(evaluated, metric), label=name, color=COLORS[name])
+        score.plot(*series(evaluated, metric), label=name, color=COLORS.get(name))
     loss.set(xlabel="epoch", ylabel="training loss (main)")
     score.set(xlabel="epoch", ylabel=f"validation {metric}")
     for axes in (loss, score):

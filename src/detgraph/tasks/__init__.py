@@ -6,8 +6,18 @@ from detgraph.tasks.base import Metrics, Split, Task
 from detgraph.tasks.entity import EntityTask
 from detgraph.tasks.graph import GraphTask
 from detgraph.tasks.node import NodeTask
+from detgraph.tasks.node_baseline import NodeBaselineTask
 
-__all__ = ["EntityTask", "GraphTask", "Metrics", "NodeTask", "Split", "Task", "build_task"]
+__all__ = [
+    "EntityTask",
+    "GraphTask",
+    "Metrics",
+    "NodeBaselineTask",
+    "NodeTask",
+    "Split",
+    "Task",
+    "build_task",
+]
 
 
 def build_task(config: Config) -> Task:
@@ -16,6 +26,7 @@ def build_task(config: Config) -> Task:
         case GraphConfig():
             return GraphTask(load_molecules(config.data), config)
         case NodeConfig():
-            return NodeTask(load_network(config.data), config)
+            task = NodeTask if config.baseline is None else NodeBaselineTask
+            return task(load_network(config.data), config)
         case EntityConfig():
             return EntityTask(load_triples(config.data), config)

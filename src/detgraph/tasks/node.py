@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -11,18 +12,22 @@ from torch.nn import functional
 from torchmetrics.functional.classification import multilabel_f1_score
 
 from detgraph.config import NodeConfig
+from detgraph.data.blocks import Sampler
+from detgraph.data.feature_rows import normalize_rows, sketch, take_rows
 from detgraph.data.networks import Network
 from detgraph.errors import DetError
 from detgraph.neighbors import SemanticNeighbors, Source
 from detgraph.neighbors.exact import ScoreBlock, search_space
 from detgraph.nn import NetworkDET, Sparse
+from detgraph.nn.model import Encoded
 from detgraph.nn.network import propagate, sample_distant
 from detgraph.nn.semantic import SearchSpace
 from detgraph.tasks.base import Metrics, Split, Task
+from detgraph.tasks.consistency import consistency_loss
+from detgraph.tasks.inference import encode_layerwise
 
 PROPAGATION_STEPS = 2
-SKETCH_ABOVE = 2**25  # numbers: up to here (128 MB) the features themselves are compared
-SKETCH_CHANNELS = 256
+INFERENCE_ROWS = 2**15  # nodes whose states are computed at once where training is in batches
 MASKS: dict[Split, str] = {"train": "train_mask", "valid": "val_mask", "test": "test_mask"}
 
 
@@ -37,15 +42,22 @@ class Part:
     neighbors: SemanticNeighbors
     neighborhood: Sparse
 
+    @cached_property
+    def sampler(self) -> Sampler:
+        """Draws blocks from the present pairs."""
+        return Sampler(self.neighborhood)
+
 
 class NodeBatch(NamedTuple):
-    """One step: a whole graph, and where its training labels are."""
+    """One step: a whole graph, or a block of one."""
 
     x: Tensor | None
     y: Tensor
-    mask: Tensor
+    mask: Tensor  # (nodes,) where the training labels are
+    own: int  # nodes, from the first on, whose final states are those of the whole graph
     neighborhood: Sparse
     negative: Sparse | None
+    consistency: float  # weight of the consistency of views
 
 
 class NodeTask(Task):
@@ -99,18 +111,22 @@ class NodeTask(Task):
         )
 
     def forward(self, batch: NodeBatch) -> dict[str, Tensor]:
-        """``main``: cross-entropy of the training labels; ``sn``: λ·L_sn."""
-        encoded = self.model(batch.x, batch.neighborhood)
-        logits, y = encoded.x[batch.mask], batch.y[batch.mask]
-        if self.data.multi_label:
-            losses = {"main": functional.binary_cross_entropy_with_logits(logits, y)}
-        else:
-            losses = {"main": functional.cross_entropy(logits, y)}
+        """``main``: cross-entropy of the training labels; ``consistency`` of views; ``sn``: λ·L_sn."""
+        training, multi_label = self.config.training, self.data.multi_label
+        views = [self.model(batch.x, batch.neighborhood) for _ in range(training.views)]
+        cross_entropy = (
+            functional.binary_cross_entropy_with_logits if multi_label else functional.cross_entropy
+        )
+        y = batch.y[batch.mask]
+        losses = {"main": torch.stack([cross_entropy(view.x[batch.mask], y) for view in views]).mean()}
+        if training.views > 1:
+            losses["consistency"] = batch.consistency * consistency_loss(
+                [view.x[: batch.own] for view in views], training.temperature, multi_label=multi_label
+            )
         if batch.negative is not None:
             assert isinstance(self.model, NetworkDET)
-            training = self.config.training
             losses["sn"] = training.sn_weight * self.model.neighbor_loss(
-                encoded, batch.neighborhood, batch.negative, training.sn_loss
+                views[0], batch.neighborhood, batch.negative, training.sn_loss
             )
         return losses
 
@@ -119,27 +135,53 @@ class NodeTask(Task):
         return [part for part in self.parts if part.masks["train"].any()]
 
     def steps(self) -> int:
-        """One for each graph with training labels."""
-        return len(self.training_parts())
+        """One for each graph with training labels, or for each batch of its training nodes."""
+        size = self.config.training.batch_size
+        return sum(
+            1 if size is None else -(-int(part.masks["train"].sum()) // size)
+            for part in self.training_parts()
+        )
 
     def batches(self, epoch: int) -> Iterator[NodeBatch]:
-        """Every graph with training labels, in random order."""
+        """Every graph with training labels, in random order: whole, or its training nodes by and by."""
         rng = self.rng(epoch)
         parts = self.training_parts()
+        training = self.config.training
         for index in rng.permutation(len(parts)):
             part = parts[index]
-            negative = None
-            if self.config.model.tau != 1 and self.config.training.sn_weight > 0 and part.edge_index.size(1):
-                generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
-                negative = sample_distant(part.neighborhood, generator).to(self.device)
-            x = None if part.x is None else part.x.to(self.device)
-            yield NodeBatch(
-                x,
-                part.y.to(self.device),
-                part.masks["train"].to(self.device),
-                part.neighborhood.to(self.device),
-                negative,
-            )
+            if training.batch_size is None:
+                yield self.make_batch(part, None, epoch, int(rng.integers(2**62)))
+                continue
+            nodes = torch.from_numpy(rng.permutation(part.masks["train"].nonzero()[:, 0].numpy()))
+            for seeds in torch.split(nodes, training.batch_size):
+                yield self.make_batch(part, seeds, epoch, int(rng.integers(2**62)))
+
+    def make_batch(self, part: Part, seeds: Tensor | None, epoch: int, seed: int) -> NodeBatch:
+        """A whole graph, or the block of it that the states of ``seeds`` depend on."""
+        training, layers = self.config.training, self.config.model.layers
+        x, y, mask, neighborhood, own = part.x, part.y, part.masks["train"], part.neighborhood, len(part.y)
+        inner = own
+        if seeds is not None:
+            block = part.sampler.block(seeds, layers, training.fan_out, seed)
+            x = block.nodes if x is None else take_rows(x, block.nodes)
+            own = len(seeds)
+            inner = int((block.hop < layers).sum())
+            y, neighborhood = y[block.nodes], block.neighborhood
+            mask = torch.arange(len(y)) < own
+        negative = None
+        if self.config.model.tau != 1 and training.sn_weight > 0 and len(neighborhood.edges.target):
+            generator = torch.Generator().manual_seed(seed)
+            negative = sample_distant(neighborhood, generator, inner).to(self.device)
+        ramp = training.consistency_ramp
+        return NodeBatch(
+            None if x is None else x.to(self.device),
+            y.to(self.device),
+            mask.to(self.device),
+            own,
+            neighborhood.to(self.device),
+            negative,
+            training.consistency_weight * (min(1.0, epoch / ramp) if ramp else 1.0),
+        )
 
     def start_epoch(self, epoch: int) -> None:
         """Search each graph's semantic neighbours where that is due."""
@@ -153,6 +195,7 @@ class NodeTask(Task):
 
     def join(self, part: Part) -> None:
         """Take the fetched nodes into the pairs that attention sees."""
+        part.__dict__.pop("sampler", None)
         part.neighborhood = Sparse.from_edges(
             part.edge_index, len(part.y), part.neighbors.edges(), self.config.model.semantic_set
         )
@@ -166,12 +209,8 @@ class NodeTask(Task):
         """
         if source == "learned" or part.x is None:
             assert isinstance(self.model, NetworkDET)
-            self.eval()
-            x = None if part.x is None else part.x.to(self.device)
-            encoded = self.model(x, part.neighborhood.to(self.device))
             depth, operator = self.model.operators[-1]
-            states = encoded.layers[depth].states
-            return search_space(operator, states)
+            return search_space(operator, self.encode(part).layers[depth].states)
         x = sketch(part.x)
         return SearchSpace(
             propagate(x, part.neighborhood, PROPAGATION_STEPS if source == "propagated" else 0), "dot"
@@ -188,15 +227,23 @@ class NodeTask(Task):
             self.join(part)
 
     @torch.no_grad()
+    def encode(self, part: Part) -> Encoded:
+        """A whole graph without dropout; layer by layer where training is in batches."""
+        self.eval()
+        x = None if part.x is None else part.x.to(self.device)
+        if self.config.training.batch_size is not None:
+            assert isinstance(self.model, NetworkDET)
+            return encode_layerwise(self.model, x, part.sampler, INFERENCE_ROWS)
+        encoded: Encoded = self.model(x, part.neighborhood.to(self.device))
+        return encoded
+
     def predict(self, split: Split) -> tuple[Tensor, Tensor]:
         """Logits and labels of a split, (nodes, classes) and (nodes,) or (nodes, labels)."""
-        self.eval()
         logits, labels = [], []
         for part in self.parts:
             mask = part.masks[split]
             if mask.any():
-                x = None if part.x is None else part.x.to(self.device)
-                logits.append(self.model(x, part.neighborhood.to(self.device)).x.cpu()[mask])
+                logits.append(self.encode(part).x.cpu()[mask])
                 labels.append(part.y[mask])
         return torch.cat(logits), torch.cat(labels)
 
@@ -267,33 +314,6 @@ def graph_members(data: Network) -> list[Tensor | None]:
         )
     ids = data.graph.graph_id
     return [ids == graph for graph in torch.unique(ids)]
-
-
-def take_rows(x: Tensor, members: Tensor) -> Tensor:
-    """The rows where ``members`` is True, of a dense or sparse matrix."""
-    if x.layout != torch.sparse_csr:
-        return x[members]
-    return x.to_sparse(layout=torch.sparse_coo).index_select(0, members.nonzero()[:, 0]).to_sparse_csr()
-
-
-def normalize_rows(x: Tensor) -> Tensor:
-    """Scale each row to sum to 1 in absolute value; rows of zeros stay."""
-    if x.layout != torch.sparse_csr:
-        return functional.normalize(x, p=1.0)
-    lengths = x.crow_indices().diff()
-    row = torch.arange(len(lengths)).repeat_interleave(lengths)
-    total = torch.zeros(len(lengths)).index_add(0, row, x.values().abs()).clamp(min=1e-12)
-    return torch.sparse_csr_tensor(
-        x.crow_indices(), x.col_indices(), x.values() / total[row], x.shape, check_invariants=False
-    )
-
-
-def sketch(x: Tensor) -> Tensor:
-    """Dense unit rows to search in; of a large network a random projection with nearly the same angles."""
-    if x.numel() > SKETCH_ABOVE and x.size(1) > SKETCH_CHANNELS:
-        generator = torch.Generator().manual_seed(0)
-        x = x @ torch.randn(x.size(1), SKETCH_CHANNELS, generator=generator)
-    return functional.normalize(x.to_dense())
 
 
 def micro_f1(predicted: Tensor, y: Tensor) -> float:

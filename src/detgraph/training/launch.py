@@ -5,6 +5,7 @@ from pathlib import Path
 import torch
 
 from detgraph.config import Config
+from detgraph.config.schema import model_name
 from detgraph.errors import DetError
 from detgraph.tasks import Task, build_task
 from detgraph.training.loop import Trainer
@@ -17,11 +18,11 @@ def prepare(config: Config) -> Task:
     return build_task(config)
 
 
-def start(config: Config, path: Path) -> Trainer:
+def start(config: Config, path: Path, *, read_test: bool = True) -> Trainer:
     """A new run in ``path``; nothing is written before data and model are ready."""
     run = RunFolder(path)
     run.check_free()  # before the data, which can take long
-    trainer = Trainer(prepare(config), config.training, run)
+    trainer = Trainer(prepare(config), config.training, run, read_test=read_test)
     RunFolder.create(path, config)
     run.save_vocabulary(trainer.task.vocabulary(), trainer.task.fingerprint())
     return trainer
@@ -58,8 +59,7 @@ def load_run(path: Path) -> Task:
 
 def free_folder(config: Config) -> Path:
     """A folder name that says what the run is and is not taken: ``runs/cora-det-seed0``, ``…-2``, ``…-3``."""
-    model = "structural" if config.model.tau == 1 else "det"
-    base = Path("runs") / f"{config.data.label}-{model}-seed{config.seed}"
+    base = Path("runs") / f"{config.data.label}-{model_name(config)}-seed{config.seed}"
     path, number = base, 1
     while path.exists():
         number += 1

@@ -45,15 +45,18 @@ class Result:
 
 
 class Trainer:
-    """Trains one task into one run folder, from the start or from the folder's checkpoint."""
+    """Trains one task into one run folder, from the start or from the folder's checkpoint.
 
-    def __init__(self, task: Task, config: TrainingConfig, run: RunFolder) -> None:
+    A search for settings must not know the test split: with ``read_test`` off it is never looked at.
+    """
+
+    def __init__(self, task: Task, config: TrainingConfig, run: RunFolder, *, read_test: bool = True) -> None:
         if not task.has("valid"):
             raise DetError(
                 f"nothing to validate on, so nothing can choose the weights ({task.describe()}). "
                 "Put some rows into the split valid, or give more data."
             )
-        self.task, self.config, self.run = task, config, run
+        self.task, self.config, self.run, self.read_test = task, config, run, read_test
         self.optimizer = make_optimizer(task.parameters(), config)
         self.progress = Progress()
         self.best: Snapshot | None = None
@@ -147,7 +150,7 @@ class Trainer:
         assert self.best is not None, "the last epoch is always evaluated"
         task.load_state_dict(self.best.weights)
         task.load_neighbor_state(self.best.neighbors)
-        tested = task.has("test")
+        tested = self.read_test and task.has("test")
         result = Result(
             metric=task.metric,
             higher_is_better=task.higher_is_better,

@@ -15,7 +15,7 @@ from detgraph.config import Config, dump_config, load_config
 from detgraph.errors import DetError
 from detgraph.files import atomic_path, write_text
 
-PACKAGES = ("detgraph", "torch", "torch_geometric", "numpy", "rdkit", "faiss-cpu", "lightning-fabric")
+PACKAGES = ("detgraph", "torch", "torch_geometric", "numpy", "rdkit", "numba", "lightning-fabric")
 
 
 class RunFolder:

@@ -1,0 +1,41 @@
+"""Every speed figure beside its peer, as one JSON line each: ``make bench``, ``make bench ONLY=dual-layer``.
+
+Ours and the peer run in turns in one process with the same threads; a figure is the median of the ratios of
+neighbouring turns, so that a busy machine slows both alike. Exit code 1 where a bar is missed.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import layers
+import networks
+import search
+
+FIGURES: dict[str, Callable[[], dict[str, Any]]] = {
+    "structural-layer": layers.structural_layer,
+    "dual-layer": layers.dual_layer,
+    "dual-layer-supergat": layers.dual_layer_supergat,
+    "neighbor-refresh": search.neighbor_refresh,
+    "cora-run": networks.cora_run,
+    "million-nodes": networks.million_nodes,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=FIGURES, help="one figure")
+    only = parser.parse_args().only
+    missed = 0
+    for name in [only] if only else FIGURES:
+        figure = {"name": name, **FIGURES[name]()}
+        figure["holds"] = bool(figure["ratio"] <= figure["bar"]) and figure.get("holds", True)
+        missed += not figure["holds"]
+        print(json.dumps(figure), flush=True)
+    return int(missed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+"""An approximate search for large graphs: trees whose leaves are scanned, then neighbours of neighbours.
+
+Each tree halves the nodes again and again along the line through two of them; near nodes mostly end in one
+leaf, and what one tree cuts apart another keeps together. The cost grows like n log n.
+"""
+
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from detgraph.neighbors.exact import Exclusions
+from detgraph.neighbors.kernels import Floats, Longs, compare_groups, compare_with_theirs, project
+from detgraph.neighbors.scan import compare_all, empty_lists, make_space, use_threads_of_torch
+from detgraph.nn.semantic import Metric
+
+TREES = 6
+LEAF = 1500  # nodes of a leaf at most
+FEWEST_KEPT = 12  # candidates that a node keeps meanwhile: short lists of neighbours lead nowhere
+
+
+def grow_tree(vectors: Floats, random: np.random.Generator) -> tuple[Longs, Longs]:
+    """All nodes, leaf by leaf, and where the leaves begin: (nodes,) and (leaves + 1,)."""
+    order = random.permutation(len(vectors))
+    bounds = np.array([0, len(vectors)])
+    place = np.empty(len(vectors), np.float32)
+    while np.diff(bounds).max() > LEAF:
+        # The order within a branch is random at first and arbitrary later, so ends are drawn from all of it.
+        ends = order[random.integers(bounds[:-1, None], bounds[1:, None], (len(bounds) - 1, 2))]
+        project(vectors, order, bounds, ends, place)
+        middles = (bounds[:-1] + bounds[1:]) // 2
+        for (begin, end), middle in zip(pairwise(bounds), middles, strict=True):
+            order[begin:end] = order[begin:end][np.argpartition(place[begin:end], middle - begin)]
+        bounds = np.sort(np.concatenate([bounds, middles]))
+    return order, bounds
+
+
+def forest_search(vectors: Tensor, metric: Metric, k: int, excluded: Exclusions) -> Tensor:
+    """Near nodes of each node that are not excluded, (nodes, k), -1 where there are fewer."""
+    use_threads_of_torch()
+    space, nearest = make_space(vectors, metric), empty_lists(max(k, FEWEST_KEPT), excluded)
+    random = np.random.default_rng(0)
+    for _ in range(TREES):
+        order, leaves = grow_tree(space.vectors, random)
+        compare_groups(space, nearest, order, leaves, order[:0])
+    everyone = np.arange(len(vectors))
+    if metric == "dot":  # long vectors are near to nodes of every leaf
+        longest = np.argsort(-np.square(space.vectors).sum(axis=1), kind="stable")[:LEAF]
+        compare_all(space, nearest, everyone, longest)
+    compare_with_theirs(space, nearest, nearest.nodes.copy())
+    found = torch.from_numpy(nearest.nodes)[:, :k]
+    # A node that is connected to all of its leaves (a hub) is compared with all nodes.
+    short = (found >= 0).sum(dim=1) < (len(vectors) - excluded.count).clamp(max=k)
+    compare_all(space, nearest, short.nonzero()[:, 0].numpy(), everyone)
+    return found.long()

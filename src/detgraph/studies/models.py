@@ -1,0 +1,35 @@
+"""Which configuration a model's name means for a recipe: DET, its twin, or a baseline as published."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from detgraph.config import Config, NodeConfig, load_config
+from detgraph.config.baselines import NETWORK_BASELINES
+from detgraph.errors import unknown_name
+from detgraph.recipes import recipe_names, recipe_path
+
+OWN_MODELS = {"det": [], "structural": ["model.tau=1"]}
+BASELINE_RECIPES = "node/baselines"
+
+
+def model_names(config: Config) -> tuple[str, ...]:
+    """The models that can be trained on the data of ``config``."""
+    return (*OWN_MODELS, *(NETWORK_BASELINES if isinstance(config, NodeConfig) else ()))
+
+
+def model_config(recipe: Path, model: str, overrides: Sequence[str] = ()) -> Config:
+    """The configuration of ``model`` on the data of ``recipe``.
+
+    DET and its structural-only twin have the settings of the recipe and ``overrides``. A baseline has the
+    ones published for the data set, or those of the recipe named like it for any other data.
+    """
+    config = load_config(recipe, [*overrides, *OWN_MODELS.get(model, ())])
+    if model in OWN_MODELS:
+        return config
+    if model not in model_names(config):
+        raise unknown_name(f"model for the task {config.task}", model, model_names(config))
+    name = f"{BASELINE_RECIPES}/{model}-{config.data.label}"
+    published = load_config(recipe_path(name if name in recipe_names() else f"{BASELINE_RECIPES}/{model}"))
+    # Settings for a data set say how its features are scaled; for other data the user's recipe does.
+    same = config.data.name is not None and published.data.name == config.data.name
+    return published if same else published.model_copy(update={"data": config.data})

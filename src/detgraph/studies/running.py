@@ -1,0 +1,170 @@
+"""Train what is missing of some studies, one run after the other or in several processes."""
+
+import multiprocessing
+import os
+import signal
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing.synchronize import Event
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+from typing_extensions import override
+
+from detgraph.config import Config
+from detgraph.errors import DetError
+from detgraph.studies.study import Outcome, Study
+from detgraph.training import Interrupted, Observer
+from detgraph.training.interrupt import StopRequest
+from detgraph.training.launch import start
+
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+POLL_SECONDS = 0.2  # how soon a stop request is noticed
+
+Job = tuple[Study, int]  # with a seed
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+class StudyObserver(Observer):
+    """Told of what happens in studies; this one keeps silent. Steps and epochs are told with one job only."""
+
+    def begin(self, total: int, done: int) -> None:
+        """``total`` runs are wanted, of which ``done`` are there already."""
+
+    def started(self, study: Study, seed: int) -> None:
+        """A run begins."""
+
+    def finished(self, study: Study, outcome: Outcome) -> None:
+        """A run is in its study's file."""
+
+
+def complete(
+    studies: Sequence[Study], seeds: Sequence[int], jobs: int = 1, observer: StudyObserver | None = None
+) -> None:
+    """Train the missing seeds of all studies; a finished run is written before the next begins.
+
+    Args:
+        studies: what to train, each with a file of its own.
+        seeds: the seeds that every study shall have.
+        jobs: runs at a time. Several jobs are processes of one thread each.
+        observer: told of the progress.
+
+    Raises:
+        Interrupted: on Ctrl-C or SIGTERM; finished runs are in the files.
+        DetError: also if a file is of another study, before anything is trained.
+    """
+    observer = observer or StudyObserver()
+    missing = {study.file: set(study.missing(seeds)) for study in studies}
+    # Seed by seed, so that what is there after an interruption can be compared.
+    todo = [(study, seed) for seed in seeds for study in studies if seed in missing[study.file]]
+    observer.begin(len(studies) * len(seeds), len(studies) * len(seeds) - len(todo))
+
+    def begun() -> Iterator[Job]:
+        for study, seed in todo:
+            observer.started(study, seed)
+            yield study, seed
+
+    def keep(job: Job, outcome: Outcome) -> None:
+        study, _ = job
+        study.add(outcome)
+        observer.finished(study, outcome)
+
+    if jobs > 1:
+        in_processes(train_job, begun(), jobs, keep)
+        return
+    for study, seed in begun():
+        keep((study, seed), train(study.config, seed, observer))
+
+
+def train(config: Config, seed: int, observer: Observer, *, read_test: bool = True) -> Outcome:
+    """One run in a folder that is removed afterwards."""
+    with tempfile.TemporaryDirectory(prefix="det-study-") as folder:
+        run = Path(folder) / "run"
+        trainer = start(config.model_copy(update={"seed": seed}), run, read_test=read_test)
+        result = trainer.train(observer)
+        return Outcome(seed, result, trainer.task.notes, trainer.task.fingerprint())
+
+
+def in_processes(
+    work: Callable[[Item], Answer], items: Iterator[Item], jobs: int, done: Callable[[Item, Answer], None]
+) -> None:
+    """Hand out one item a process; this process alone writes files.
+
+    Args:
+        work: done in a process; a function of a module, which can be sent there.
+        items: an item is taken only when a process is free for it.
+        jobs: processes, of one thread each.
+        done: called here with each item and what became of it.
+    """
+    context = multiprocessing.get_context("spawn")
+    stop = context.Event()
+    running: dict[Future[Answer], Item] = {}
+    with StopRequest() as request, environment(ONE_THREAD):
+        pool = ProcessPoolExecutor(jobs, context, initializer=begin_worker, initargs=(stop,))
+        try:
+            while True:
+                # No run is queued ahead of a free process: nothing would stop it.
+                while len(running) < jobs and (item := next(items, None)) is not None:
+                    running[pool.submit(work, item)] = item
+                if not running:
+                    return
+                ended, _ = wait(running, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
+                for future in ended:
+                    done(running.pop(future), future.result())
+                if request.requested:
+                    raise Interrupted
+        except BrokenProcessPool:
+            raise DetError(
+                "a process ended without a word, most likely for want of memory. Finished runs are kept: "
+                "run the same command again with fewer --jobs."
+            ) from None
+        finally:
+            stop.set()
+            pool.shutdown()
+
+
+class WorkerState(Observer):
+    """Ends a worker's training when the parent says so."""
+
+    stop: Event | None = None
+
+    @override
+    def step(self, done: int, total: int) -> None:
+        if self.stop is not None and self.stop.is_set():
+            raise Interrupted
+
+
+WORKER = WorkerState()
+
+
+def begin_worker(stop: Event) -> None:
+    """Prepare a process: one thread, and the parent alone answers Ctrl-C."""
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    WORKER.stop = stop
+
+
+def train_job(job: Job) -> Outcome:
+    """One run in a worker."""
+    study, seed = job
+    return train(study.config, seed, WORKER)
+
+
+@contextmanager
+def environment(values: dict[str, str]) -> Iterator[None]:
+    """Environment variables that processes started meanwhile inherit."""
+    before = {key: os.environ.get(key) for key in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            if value is None:
+                del os.environ[key]
+            else:
+                os.environ[key] = value

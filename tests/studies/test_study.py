@@ -1,0 +1,195 @@
+"""Studies: kept run by run, restarted, never mixed, the same with several processes."""
+
+import json
+import os
+import pickle
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_runs import tiny_config
+from typing_extensions import override
+
+from detgraph.config import Config, parse_config
+from detgraph.errors import DetError, unknown_name
+from detgraph.studies import Study, StudyObserver, complete
+from detgraph.studies.study import Outcome
+from detgraph.training import Interrupted
+from detgraph.training.launch import start
+
+
+def study(folder: Path, model: str = "det", config: Config | None = None) -> Study:
+    tau = {"model": {"tau": 1}} if model == "structural" else {}
+    config = config or tiny_config("node", folder / "data", tau, epochs=2)
+    return Study("papers", model, config, folder / f"papers-{model}.json")
+
+
+class Record(StudyObserver):
+    """Notes what is trained; a signal may come after so many runs, or within a run."""
+
+    def __init__(self, interrupt_after: int | None = None) -> None:
+        self.trained: list[tuple[str, int]] = []
+        self.counts: list[int] = []
+        self.interrupt_after = interrupt_after
+
+    @override
+    def begin(self, total: int, done: int) -> None:
+        self.counts = [total, done]
+
+    @override
+    def finished(self, study: Study, outcome: Outcome) -> None:
+        assert outcome.seed in study.runs(), "it is told of runs that are kept"
+        self.trained.append((study.model, outcome.seed))
+        if len(self.trained) == self.interrupt_after:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def numbers(study: Study) -> list[dict[str, Any]]:
+    return [{**vars(run), "seconds": None} for run in study.runs().values()]
+
+
+def test_the_file_says_all_that_a_table_needs(tmp_path: Path) -> None:
+    one = study(tmp_path)
+    complete([one], [2, 0])
+    content = json.loads(one.file.read_text(encoding="utf-8"))
+    expected = {"dataset": "papers", "model": "det", "metric": "accuracy", "higher_is_better": True}
+    assert {key: content[key] for key in expected} == expected
+    assert [run["seed"] for run in content["runs"]] == [0, 2]
+    assert set(content["runs"][0]) == {"seed", "valid", "test", "best_epoch", "epochs", "seconds"}
+    assert "seed" not in content["config"]
+    assert content["config"]["training"]["epochs"] == 2
+    assert "torch" in content["versions"]
+    assert {"trivial", "parameters", "notes", "commit"} <= set(content)
+
+    alone = start(one.config.model_copy(update={"seed": 2}), tmp_path / "run").train()
+    run = one.runs()[2]
+    assert (run.valid, run.test, run.epochs) == (alone.valid, alone.test, alone.epochs)
+    assert alone.test is not None
+    assert one.scores()[2] == alone.test["accuracy"]
+    assert content["parameters"] == alone.parameters
+
+
+def test_only_missing_seeds_are_trained(tmp_path: Path) -> None:
+    det, twin = study(tmp_path), study(tmp_path, "structural")
+    first, second, third = Record(), Record(), Record()
+    complete([det], [0], observer=first)
+    before = numbers(det)
+    complete([det, twin], [0, 1], observer=second)
+    complete([det, twin], [0, 1], observer=third)
+    assert first.trained == [("det", 0)]
+    assert second.trained == [("structural", 0), ("det", 1), ("structural", 1)]
+    assert second.counts == [4, 1]
+    assert third.trained == []
+    assert numbers(det)[:1] == before
+
+
+def test_interrupted_within_a_run_and_gone_on(tmp_path: Path) -> None:
+    class WithinSecondRun(Record):
+        @override
+        def step(self, done: int, total: int) -> None:
+            if self.trained:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    one = study(tmp_path)
+    with pytest.raises(Interrupted):
+        complete([one], range(3), observer=WithinSecondRun())
+    assert list(one.runs()) == [0]
+    assert [path.name for path in tmp_path.glob("*.json")] == [one.file.name]
+    rest = Record()
+    complete([one], range(3), observer=rest)
+    assert rest.trained == [("det", 1), ("det", 2)]
+
+
+def test_processes_give_the_same_numbers_and_can_be_interrupted(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    models = ("det", "structural")
+    single = [study(tmp_path / "one", model) for model in models]
+    several = [study(tmp_path / "two", model) for model in models]
+    before = {key: os.environ.get(key) for key in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")}
+    complete(single, range(2))
+
+    with pytest.raises(Interrupted):
+        complete(several, range(2), jobs=2, observer=Record(interrupt_after=1))
+    kept = [len(one.runs()) for one in several]
+    assert 1 <= sum(kept) <= 2, "what was under way is lost, what had finished is not"
+    complete(several, range(2))
+    assert [numbers(one) for one in several] == [numbers(one) for one in single]
+    assert {key: os.environ.get(key) for key in before} == before
+
+
+def test_errors_can_come_from_a_process() -> None:
+    error = unknown_name("model", "gnc", ["gcn", "gat"])
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+def test_nothing_is_kept_of_a_run_that_fails(tmp_path: Path) -> None:
+    one = study(tmp_path, config=parse_config({"task": "node", "data": {"name": "papers", "num_nodes": 7}}))
+    with pytest.raises(DetError, match="cannot generate 7 papers"):
+        complete([one], [0])
+    assert not one.file.exists()
+
+
+def test_other_settings_are_never_mixed(tmp_path: Path) -> None:
+    complete([study(tmp_path)], [0])
+    other = study(tmp_path, config=tiny_config("node", tmp_path, {"model": {"tau": 0.2}}, epochs=7))
+    untouched = study(tmp_path, "structural")
+    before = other.file.read_bytes()
+    with pytest.raises(DetError) as caught:
+        complete([untouched, other], [0, 1])
+    message = str(caught.value)
+    for text in (
+        "papers-det.json was made with other settings",
+        "model.tau is 0.7 there, 0.2 now",
+        "--output",
+    ):
+        assert text in message
+    assert "training.epochs is 2 there, 7 now" in message
+    assert other.file.read_bytes() == before
+    assert not untouched.file.exists(), "all files are checked before anything is trained"
+
+
+def test_options_that_did_not_exist_have_their_defaults(tmp_path: Path) -> None:
+    one = study(tmp_path)
+    complete([one], [0])
+    content = json.loads(one.file.read_text(encoding="utf-8"))
+    del content["config"]["training"]["sn_loss"]
+    one.file.write_text(json.dumps(content), encoding="utf-8")
+    assert one.missing([0, 1]) == [1]
+
+
+def test_a_baseline_does_not_depend_on_sections_it_does_not_read(tmp_path: Path) -> None:
+    values = {"task": "node", "data": {"name": "papers"}, "baseline": {"name": "gcn"}}
+    assert {"model", "neighbors"}.isdisjoint(study(tmp_path, "gcn", parse_config(values)).settings())
+    assert {"model", "neighbors"} <= set(study(tmp_path).settings())
+
+
+def test_changed_data_is_refused(tmp_path: Path) -> None:
+    one = study(tmp_path)
+    complete([one], [0])
+    content = json.loads(one.file.read_text(encoding="utf-8"))
+    one.file.write_text(json.dumps({**content, "fingerprint": "0" * 64}), encoding="utf-8")
+    with pytest.raises(DetError, match=r"the data of .*papers-det\.json has changed"):
+        complete([one], [0, 1])
+    assert list(one.runs()) == [0]
+
+
+def test_commits_of_all_runs_are_named(tmp_path: Path) -> None:
+    one = study(tmp_path)
+    complete([one], [0])
+    content = json.loads(one.file.read_text(encoding="utf-8"))
+    one.file.write_text(json.dumps({**content, "commit": "abc"}), encoding="utf-8")
+    complete([one], [0, 1])
+    assert json.loads(one.file.read_text(encoding="utf-8"))["commit"].split(", ")[0] == "abc"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("[1]", "is damaged"), ("{}", "is not a study"), ("{", "damaged")]
+)
+def test_files_that_are_no_studies(text: str, message: str, tmp_path: Path) -> None:
+    one = study(tmp_path)
+    one.file.write_text(text)
+    with pytest.raises(DetError, match=message):
+        complete([one], [0])
+    assert one.file.read_text() == text
