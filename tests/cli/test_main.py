@@ -15,6 +15,8 @@ TAUGHT = {
     "resume": ("FOLDER", "run folder", "checkpoint"),
     "evaluate": ("FOLDER", "--split", "--json", "train|valid|test"),
     "compare": ("CONFIG", "KEY=VALUE", "--models", "--seeds", "--jobs", "--output", "paired t-test"),
+    "reproduce": ("table-nodes", "figure-tau", "--recompute", "--runs", "--only", "--json", "not run"),
+    "tune": ("SPACE.yaml", "--trials", "--minutes", "test split is never read", "model.tau"),
     "recipes": ("list", "show", "copy"),
     "data": ("list", "fetch", "info", "check"),
     "doctor": ("versions",),

@@ -1,0 +1,105 @@
+"""`det reproduce`: the paper's tables and figures, from the studies at hand or trained again."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from detgraph.cli.compare import StudyBar
+from detgraph.cli.display import console
+from detgraph.errors import DetError
+from detgraph.reproduce import TARGETS, find_target
+from detgraph.reproduce.entries import read_entries
+from detgraph.reproduce.rendering import notes, terminal_table, write_files
+from detgraph.reproduce.results import Results, committed_results, new_results
+from detgraph.reproduce.target import Target
+from detgraph.reproduce.training import trainable
+from detgraph.studies import complete
+from detgraph.training import Interrupted
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def reproduce(
+    name: Annotated[str, typer.Argument(metavar="TARGET", help=f"One of {', '.join(TARGETS)}.")],
+    recompute: Annotated[bool, typer.Option("--recompute", help="Train the runs that are missing.")] = False,
+    runs: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="With --recompute, a quick look: so many runs of everything, in a folder of its own below "
+            "--output.",
+        ),
+    ] = None,
+    only: Annotated[str | None, typer.Option(help="Data sets with commas, e.g. cora,citeseer.")] = None,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Runs at a time; several are processes of one thread.")
+    ] = 1,
+    results: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the studies. Default: those that come with detgraph; with --recompute, "
+            "results/node of the source tree, or of the present folder."
+        ),
+    ] = None,
+    output: Annotated[Path, typer.Option(help="Where the rendered files go.")] = Path("reproduced"),
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print one JSON object a line instead, and write no rendered files."),
+    ] = False,
+) -> None:
+    """Print a table or figure of the paper beside the numbers measured here.
+
+    Numbers come from study files, which hold every run with its configuration; the table is written to
+    OUTPUT as Markdown and JSON, a figure as SVG and PNG, too. A cell without a study says "not run". For
+    example `det reproduce table-nodes`.
+
+    With --recompute what is missing is trained first, after an interruption only the rest. Tables of 100
+    runs take hours: begin with a quick look at one data set,
+    `det reproduce table-ablation --recompute --only cora --runs 1`.
+    """
+    target = find_target(name)
+    if only is not None:
+        target = target.only([dataset.strip() for dataset in only.split(",")])
+    if runs is not None:
+        if not recompute or results is not None:
+            raise DetError(
+                "--runs is a quick look with studies of its own: it goes with --recompute, without --results."
+            )
+        output = output / f"{runs}-runs"
+        results = output / "studies"
+    source = Results(results) if results else new_results() if recompute else committed_results()
+    finished = True
+    if recompute:
+        # What is not asked for must not stand between the lines of JSON.
+        finished = train(target, source, runs, jobs, Console(stderr=True) if as_json else console)
+    entries = read_entries(target, source, runs)
+    if as_json:
+        for entry in entries:
+            print(json.dumps(entry.record(), ensure_ascii=False))
+    else:
+        console.print(terminal_table(target, entries))
+        for line in notes(target, entries):
+            console.print(f"- {line}")
+        files = write_files(target, entries, output)
+        console.print(f"Studies: {source.path}; written: {' '.join(str(file) for file in files)}")
+    if not finished:
+        raise typer.Exit(130)
+
+
+def train(target: Target, source: Results, runs: int | None, jobs: int, screen: Console) -> bool:
+    """Train what is missing; whether it came to its end."""
+    studies, reasons = trainable(target, source, runs)
+    for reason in reasons:
+        screen.print(f"note: {reason}")
+    try:
+        for wanted, group in studies.items():
+            with StudyBar(screen) as bar:
+                complete(group, range(wanted), jobs, bar)
+    except Interrupted:
+        screen.print("Stopped; finished runs are kept. Run the same command again to go on.")
+        return False
+    return True

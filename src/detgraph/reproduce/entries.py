@@ -1,0 +1,123 @@
+"""Cells with what their studies found: numbers in the paper's unit, and all that has to be said with them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from detgraph.errors import DetError
+from detgraph.reproduce.results import Results
+from detgraph.reproduce.target import Cell, Measure, Plan, Target
+from detgraph.studies import Study
+from detgraph.studies.statistics import mean_and_std, paired
+from detgraph.studies.study import read_study
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A cell and its scores by seed; none if it was not run."""
+
+    cell: Cell
+    measure: Measure
+    scores: dict[int, float]
+    note: str
+    source: str | None  # name of the study's file
+    commit: str | None
+
+    @property
+    def mean(self) -> float | None:
+        """Over the runs."""
+        return mean_and_std(list(self.scores.values()))[0] if self.scores else None
+
+    @property
+    def std(self) -> float | None:
+        """Of the runs; a single one has none."""
+        return mean_and_std(list(self.scores.values()))[1] if self.scores else None
+
+    def record(self) -> dict[str, Any]:
+        """As JSON has it."""
+        paper = self.cell.paper
+        return {
+            "dataset": self.cell.dataset,
+            "model": self.cell.model,
+            "metric": self.measure.title,
+            "mean": self.mean,
+            "std": self.std,
+            "runs": len(self.scores),
+            "paper": None if paper is None else paper.mean,
+            "note": self.note,
+        }
+
+
+def read_entries(target: Target, results: Results, runs: int | None = None) -> list[Entry]:
+    """All cells of a target with what their studies in ``results`` found.
+
+    Args:
+        target: what to fill.
+        results: where the studies are.
+        runs: how many were asked for, if not those of the plan.
+    """
+    return [_read_entry(target, cell, results, runs) for cell in target.cells]
+
+
+def _read_entry(target: Target, cell: Cell, results: Results, runs: int | None) -> Entry:
+    column = target.column(cell.dataset)
+    measure, plan = column.measure, cell.plan
+    if plan is None:
+        return Entry(cell, measure, {}, cell.note or column.missing, None, None)
+    file = results.file(cell.dataset, plan.key, plan.group)
+    content = read_study(file)
+    if content is None:
+        return Entry(cell, measure, {}, _join([cell.note, column.missing or _why_missing(plan)]), None, None)
+    scores = _scores(content, measure, file)
+    study = results.study(cell.dataset, plan) if plan.has_recipe() else None
+    notes = [cell.note, *_doubts(content, study, runs or plan.runs)]
+    if cell.twin is not None:
+        other = results.file(cell.dataset, cell.twin, plan.group)
+        twin = read_study(other)
+        if twin is not None:
+            notes.append(_gap(scores, _scores(twin, measure, other), measure))
+    return Entry(cell, measure, scores, _join([*notes, *content["notes"]]), file.name, content["commit"])
+
+
+def _scores(content: dict[str, Any], measure: Measure, file: Path) -> dict[int, float]:
+    """Scores by seed: of the test split, or of validation where there is no test split."""
+    parts = {run["seed"]: run["test"] or run["valid"] for run in content["runs"]}
+    for seed, part in parts.items():
+        if measure.key not in part:
+            known = ", ".join(part)
+            raise DetError(f"{file}: the run of seed {seed} has no {measure.key!r}, only {known}.")
+    return {seed: part[measure.key] * measure.factor for seed, part in parts.items()}
+
+
+def _why_missing(plan: Plan) -> str:
+    return "not run yet" if plan.has_recipe() else f"not run yet: there is no recipe {plan.recipe}"
+
+
+def _doubts(content: dict[str, Any], study: Study | None, runs: int) -> list[str]:
+    """What is not as planned."""
+    doubts = []
+    if len(content["runs"]) < runs:
+        doubts.append(f"{len(content['runs'])} of {runs} runs so far")
+    if any(run["test"] is None for run in content["runs"]):
+        doubts.append("on the validation split")
+    changes = [] if study is None else study.changes(content)
+    if changes:
+        doubts.append(f"made with other settings than its recipe has now ({'; '.join(changes)})")
+    return doubts
+
+
+def _gap(ours: dict[int, float], twin: dict[int, float], measure: Measure) -> str:
+    """The difference to the structural-only twin on the same seeds."""
+    gap = paired(ours, twin, higher_is_better=measure.higher_is_better)
+    if gap is None:
+        return ""
+    p = "" if gap.p is None else f"p = {gap.p:.1e}, " if gap.p < 0.001 else f"p = {gap.p:.3f}, "
+    return (
+        f"{gap.difference:+.{measure.digits + 1}f} to its structural-only twin on the same seeds "
+        f"({p}better in {gap.wins} of {gap.seeds})"
+    )
+
+
+def _join(notes: Sequence[str]) -> str:
+    return "; ".join(dict.fromkeys(note for note in notes if note))

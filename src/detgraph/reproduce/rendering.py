@@ -1,0 +1,134 @@
+"""Tables of entries, the same for all targets: for the terminal, as Markdown, as JSON, with the figure."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib
+from rich.table import Table
+
+from detgraph.files import atomic_path, write_text
+from detgraph.reproduce.entries import Entry
+from detgraph.reproduce.target import Column, Target
+from detgraph.training.run import versions
+
+NO_ENTRY = "–"
+NOT_RUN = "not run"
+MOST_NAMED = 5  # rows in a note
+
+
+def terminal_table(target: Target, entries: Sequence[Entry]) -> Table:
+    """A cell holds our number above the paper's."""
+    heads = (f"{column.title}\n{_unit(column)}" for column in target.columns)
+    table = Table("", *heads, title=target.title, caption=target.caption)
+    for section, rows in _sections(target, entries):
+        if section:
+            table.add_row(section, style="bold")
+        for model, row in rows:
+            table.add_row(model, *(_two_lines(entry) for entry in row))
+        table.add_section()
+    return table
+
+
+def markdown(target: Target, entries: Sequence[Entry]) -> str:
+    """Our numbers and the paper's side by side, then the notes."""
+    head = [
+        "",
+        *(text for column in target.columns for text in (f"{column.title}, {_unit(column)}", "paper")),
+    ]
+    lines = [head, ["---"] * len(head)]
+    for section, rows in _sections(target, entries):
+        if section:
+            lines.append([f"**{section}**", *[""] * (len(head) - 1)])
+        for model, row in rows:
+            lines.append([model, *(text for entry in row for text in (_ours(entry), _paper(entry)))])
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    figure = f"![{target.title}]({target.name}.svg)\n\n" if target.figure else ""
+    remarks = "".join(f"- {line}\n" for line in notes(target, entries))
+    return f"# {target.title}\n\n{target.caption}\n\n{figure}{table}\n\n{remarks}"
+
+
+def notes(target: Target, entries: Sequence[Entry]) -> list[str]:
+    """Every note once, with the rows and columns it is about."""
+    about: dict[str, list[Entry]] = {}
+    for entry in entries:
+        if entry.note:
+            about.setdefault(entry.note, []).append(entry)
+    all_rows = {cell.model for cell in target.cells}
+    lines = []
+    for note, group in about.items():
+        rows = list(dict.fromkeys(entry.cell.model for entry in group))
+        columns = dict.fromkeys(target.column(entry.cell.dataset).title for entry in group)
+        which = ", ".join(rows)
+        if len(rows) > MOST_NAMED or len(rows) == len(all_rows) > 1:
+            which = f"{len(rows)} of {len(all_rows)} rows"
+        lines.append(f"{which} on {', '.join(columns)}: {note}")
+    return lines
+
+
+def write_files(target: Target, entries: Sequence[Entry], output: Path) -> list[Path]:
+    """Write all forms of a target to a folder."""
+    page, data = output / f"{target.name}.md", output / f"{target.name}.json"
+    write_text(page, markdown(target, entries))
+    cells = [{**entry.record(), "study": entry.source, "commit": entry.commit} for entry in entries]
+    content = {"target": target.name, "title": target.title, "cells": cells, "versions": versions()}
+    write_text(data, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    files = [page, data]
+    if target.figure is not None:
+        figure = target.figure(target, entries)
+        for kind in ("svg", "png"):
+            path = output / f"{target.name}.{kind}"
+            # A fixed salt and no date: the same numbers give the same file.
+            with atomic_path(path) as temporary, matplotlib.rc_context({"svg.hashsalt": target.name}):
+                metadata = {"Date": None} if kind == "svg" else None
+                figure.savefig(temporary, format=kind, dpi=160, metadata=metadata)
+            files.append(path)
+    return files
+
+
+Row = tuple[str, list[Entry | None]]  # label, an entry for each column
+
+
+def _sections(target: Target, entries: Sequence[Entry]) -> list[tuple[str, list[Row]]]:
+    """Rows in the order of the cells, under their sections."""
+    found = {(entry.cell.model, entry.cell.dataset): entry for entry in entries}
+    sections: dict[str, dict[str, None]] = {}
+    for entry in entries:
+        sections.setdefault(entry.cell.section, {})[entry.cell.model] = None
+    return [
+        (
+            section,
+            [(model, [found.get((model, column.dataset)) for column in target.columns]) for model in rows],
+        )
+        for section, rows in sections.items()
+    ]
+
+
+def _unit(column: Column) -> str:
+    return f"{column.measure.title} {'↑' if column.measure.higher_is_better else '↓'}"
+
+
+def _ours(entry: Entry | None) -> str:
+    """Our number with one digit more than the paper has, and how many runs it is of."""
+    if entry is None:
+        return NO_ENTRY
+    if entry.mean is None:
+        return NOT_RUN
+    return f"{_spread(entry.mean, entry.std, entry.measure.digits + 1)} ({len(entry.scores)})"
+
+
+def _paper(entry: Entry | None) -> str:
+    if entry is None or entry.cell.paper is None:
+        return NO_ENTRY
+    return _spread(entry.cell.paper.mean, entry.cell.paper.std, entry.measure.digits)
+
+
+def _two_lines(entry: Entry | None) -> str:
+    paper = _paper(entry)
+    text = _ours(entry) if paper == NO_ENTRY else f"{_ours(entry)}\npaper {paper}"
+    return text.replace(" ± ", "±")  # so that a narrow terminal does not break a number
+
+
+def _spread(mean: float, std: float | None, digits: int) -> str:
+    center = f"{mean:,.{digits}f}"
+    return center if std is None else f"{center} ± {std:,.{digits}f}"

@@ -1,0 +1,37 @@
+"""Where studies are: those that come with detgraph, those trained anew, or a folder the user names."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from detgraph.reproduce.target import Plan
+from detgraph.studies import Study
+
+
+@dataclass(frozen=True)
+class Results:
+    """A folder of studies, or a tree with a folder for each group."""
+
+    path: Path
+    grouped: bool = False
+
+    def file(self, dataset: str, key: str, group: str) -> Path:
+        """The file of a study."""
+        folder = self.path / group if self.grouped else self.path
+        return folder / f"{dataset}-{key}.json"
+
+    def study(self, dataset: str, plan: Plan) -> Study:
+        """A study with its file and the configuration its recipe has now."""
+        return Study(dataset, plan.key, plan.config(), self.file(dataset, plan.key, plan.group))
+
+
+def committed_results() -> Results:
+    """The results that come with detgraph: in the package of a wheel, at the top of a source tree."""
+    package = Path(__file__).parents[1]
+    installed = package / "results"
+    return Results(installed if installed.is_dir() else package.parents[1] / "results", grouped=True)
+
+
+def new_results() -> Results:
+    """Where new studies go: to the committed ones in a source tree, else below the present folder."""
+    tree = Path(__file__).parents[3]
+    return Results(tree / "results" if (tree / "pyproject.toml").is_file() else Path("results"), grouped=True)
