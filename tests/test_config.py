@@ -87,6 +87,7 @@ NETWORK_MODEL = {
     "semantic_set": "fetched",
     "table_channels": 21,
     "node_dropout": 0.35,
+    "hops": 3,
 }
 VIEWS = {
     "batch_size": 13,

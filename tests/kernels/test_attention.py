@@ -86,6 +86,12 @@ def test_any_number_of_heads_and_channels(heads: int, channels: int, monkeypatch
     compare(monkeypatch, random_pairs(), heads, channels, tau=0.4)
 
 
+@pytest.mark.parametrize(("heads", "channels"), [(8, 8), (3, 4), (9, 2)])
+@pytest.mark.parametrize("hops", [2, 5])
+def test_several_hops(hops: int, heads: int, channels: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    compare(monkeypatch, random_pairs(), heads, channels, tau=0.4, hops=hops)
+
+
 def test_without_fetched_nodes_both_encoders_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     compare(monkeypatch, random_pairs(fetched=0), 8, 8, tau=0.4)
 
@@ -102,7 +108,7 @@ def test_far_logits_neither_overflow_nor_vanish(monkeypatch: pytest.MonkeyPatch)
 
 def plan(pairs: Sparse, dropout: float) -> Plan:
     structural, semantic = pairs.structural[:, 0].numpy(), pairs.semantic[:, 0].numpy()
-    return Plan(pairs.index, structural, semantic, True, True, True, True, "l1", dropout)
+    return Plan(pairs.index, structural, semantic, True, True, True, True, "l1", dropout, 1)
 
 
 @numba.njit  # type: ignore[untyped-decorator]  # numba has no types

@@ -178,6 +178,7 @@ class ModelConfig(Section):
             dropout=self.dropout,
             attention_dropout=self.attention_dropout,
             node_dropout=self.node_dropout if isinstance(self, NetworkModelConfig) else 0.0,
+            hops=self.hops if isinstance(self, NetworkModelConfig) else 1,
         )
 
 
@@ -235,6 +236,8 @@ class NetworkModelConfig(ModelConfig):
     """The semantic encoder attends to {i} ∪ N(i) ∪ S(i), or to {i} ∪ S(i) only."""
     node_dropout: Rate = 0.0
     """Share of nodes whose input is dropped as a whole, in training."""
+    hops: Count = 1
+    """How often the first layer applies its attention; more than once: mean over 0, 1, …, hops times."""
     table_channels: Count = 64
     """Size of the learned input of each node, for networks without features."""
 

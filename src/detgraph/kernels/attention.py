@@ -6,7 +6,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from detgraph.kernels.attention_kernels import RECORD, backward_sources, backward_targets, forward
+from detgraph.kernels.attention_kernels import (
+    RECORD,
+    add_gains,
+    backward_sources,
+    backward_targets,
+    forward,
+    spread,
+)
 from detgraph.kernels.lanes import Array, Layout, draw_seed, dropout_limit, layout, use_torch_threads
 from detgraph.kernels.pairs import CHUNKS, PairIndex
 from detgraph.kernels.semantic import FORMS, NONE
@@ -36,10 +43,14 @@ class Plan(NamedTuple):
     form: str | None
     """Form of ⊖."""
     dropout: float
+    hops: int
+    """How often the weights are applied; more than once: the mean over 0, 1, …, hops times."""
 
 
 def dual_attention(h: Tensor, weight: Tensor | None, tau: Tensor | float, plan: Plan) -> Attended:
     r"""``h_i = Σ_j (τ·A¹_ij + (1-τ)·A²_ij) h_j`` with states that are query, key and value at once.
+
+    With ``plan.hops`` K > 1 the mean of ``P^k h``, k = 0 … K, where P are these weights.
 
     Args:
         h: (nodes, heads, channels).
@@ -61,7 +72,8 @@ class _DualAttention(torch.autograd.Function):
         pairs = len(plan.pairs.source)
         first = np.empty((pairs, form.lanes), np.float32)
         second = np.empty((pairs if plan.dual else 0, form.lanes), np.float32)
-        out = np.empty_like(rows)
+        weights_used = np.empty((pairs if plan.hops > 1 else 0, form.lanes), np.float32)
+        reached = [rows, np.empty_like(rows)]  # after 0, 1, … hops
         settings = (
             FORMS[plan.form] if plan.form else NONE,
             plan.use_dot,
@@ -88,23 +100,33 @@ class _DualAttention(torch.autograd.Function):
             *settings,
             first,
             second,
-            out,
+            weights_used,
+            reached[1],
         )
-        ctx.saved = (form, rows, weights, first, second, settings, index)
+        for _ in range(1, plan.hops):
+            reached.append(np.empty_like(rows))
+            spread(weights_used, index.start, index.source, index.chunks, reached[-2], reached[-1])
+        out = reached[1] if plan.hops == 1 else sum(reached[1:], rows) / np.float32(plan.hops + 1)
+        ctx.saved = (form, reached[:-1], weights, first, second, weights_used, settings, index)
         outputs = form.unpack(out), form.per_head(first), form.per_head(second)
         ctx.mark_non_differentiable(*outputs[1:])
         return outputs
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *unused: Tensor) -> tuple[Tensor | None, ...]:
-        form, rows, weights, first, second, settings, index = ctx.saved
+        form, reached, weights, first, second, weights_used, settings, index = ctx.saved
         assert isinstance(form, Layout)
+        rows = reached[0]
+        use_torch_threads()
         grad_out = form.pack(grad)
+        gains = np.zeros_like(weights_used)
+        if len(weights_used):
+            grad_out /= np.float32(len(reached) + 1)
+            grad_rows = spread_back(grad_out, reached, weights_used, index, form, gains)
         record = np.empty((len(first), RECORD * form.lanes), np.float32)
         grad_h = np.empty_like(rows)
         grad_weight = np.zeros((CHUNKS, form.width), np.float32)
         grad_tau = np.zeros((CHUNKS, form.lanes), np.float32)
-        use_torch_threads()
         backward_targets(
             rows,
             weights,
@@ -116,6 +138,7 @@ class _DualAttention(torch.autograd.Function):
             first,
             second,
             grad_out,
+            gains,
             record,
             grad_h,
             grad_weight,
@@ -132,6 +155,8 @@ class _DualAttention(torch.autograd.Function):
             record,
             grad_h,
         )
+        if len(weights_used):
+            grad_h += grad_rows
         needs_weight, needs_tau = ctx.needs_input_grad[1:3]
         return (
             form.unpack(grad_h),
@@ -139,3 +164,27 @@ class _DualAttention(torch.autograd.Function):
             form.per_head(grad_tau.sum(axis=0, keepdims=True)).sum() if needs_tau else None,
             None,
         )
+
+
+def spread_back(
+    grad: Array, reached: list[Array], weights: Array, index: PairIndex, form: Layout, gains: Array
+) -> Array:
+    """Gradients of the mean over hops: in the weights (added to ``gains``) and in the first states (returned).
+
+    Args:
+        grad: gradient of each hop's states by way of the mean, (nodes, width).
+        reached: states after 0, 1, … hops, but for the last.
+        weights: (pairs, lanes).
+        index: the pairs.
+        form: layout of heads and channels.
+        gains: (pairs, lanes).
+    """
+    by_source = np.empty_like(weights)
+    by_source[index.slot] = weights
+    flow = grad  # gradient of the states after the present hop
+    for x in reversed(reached):
+        add_gains(flow, index.start, index.source, index.chunks, x, form.shift, gains)
+        back = np.empty_like(grad)
+        spread(by_source, index.by_source_start, index.by_source_target, index.by_source_chunks, flow, back)
+        flow = back + grad
+    return flow

@@ -60,9 +60,13 @@ def forward(
     grow: Any,
     first: Array,
     second: Array,
+    weights: Array,
     out: Array,
 ) -> None:
-    """Probabilities of both encoders (pairs, lanes) and ``Σ_j (τ·A_1 + (1-τ)·A_2) h_j`` (nodes, width)."""
+    """Probabilities of both encoders (pairs, lanes) and ``Σ_j (τ·A_1 + (1-τ)·A_2) h_j`` (nodes, width).
+
+    ``weights`` is empty, or is to hold what was summed with: both encoders mixed, after dropout.
+    """
     lanes, width = first.shape[1], h.shape[1]
     blocks, steps = lanes // LANES, width // lanes
     zero, lowest = fill(np.float32(0)), fill(np.float32(-3e38))
@@ -114,6 +118,8 @@ def forward(
                         mixed = fill(tau) * mixed + fill(np.float32(1) - tau) * likely
                     if limit > 0:
                         mixed = mixed * fill(grow) * keep(seed, np.uint32(pair), shift, limit)
+                    if len(weights):
+                        store(weights, pair, mixed)
                     for step in range(at, at + steps * LANES, LANES):
                         total = load(out, i * width + step) + mixed * load(h, source[p] * width + step)
                         store(out, i * width + step, total)
@@ -141,6 +147,7 @@ def backward_targets(
     first: Array,
     second: Array,
     grad_out: Array,
+    gains: Array,
     record: Array,
     grad_h: Array,
     grad_weight: Array,
@@ -148,6 +155,7 @@ def backward_targets(
 ) -> None:
     """Gradients of the scores, and what flows from them into attending nodes (nodes, width).
 
+    ``gains`` (pairs, lanes) is the gradient in the weights, or empty: then it is that of one sum over values.
     ``record`` (pairs in order of source, RECORD * lanes) is what `backward_sources` needs. ``grad_weight``
     (chunks, width) and ``grad_tau`` (chunks, lanes) are to be summed over chunks.
     """
@@ -164,8 +172,11 @@ def backward_targets(
                         prefetch_row(h, source[p + AHEAD] * width, width)
                         prefetch_row(record, slot[p + AHEAD] * RECORD * lanes, RECORD * lanes)
                     pair, noted = p * lanes + block * LANES, RECORD * (slot[p] * lanes + block * LANES)
-                    gain = dot_product(grad_out, i * width + at, h, source[p] * width + at, steps)
-                    gain = fold(gain, shift)
+                    if len(gains):
+                        gain = load(gains, pair)
+                    else:
+                        gain = dot_product(grad_out, i * width + at, h, source[p] * width + at, steps)
+                        gain = fold(gain, shift)
                     if limit > 0:
                         gain = gain * fill(grow) * keep(seed, np.uint32(pair), shift, limit)
                     mean_1 = mean_1 + load(first, pair) * gain
@@ -192,7 +203,7 @@ def backward_targets(
                     by_dot = by_dot * fill(scale)
                     if limit > 0:
                         mixed = mixed * fill(grow) * keep(seed, np.uint32(pair), shift, limit)
-                    store(record, noted, mixed)
+                    store(record, noted, zero if len(gains) else mixed)
                     store(record, noted + LANES, by_dot)
                     store(record, noted + 2 * LANES, by_z)
                     for step in range(at, at + steps * LANES, LANES):
@@ -240,3 +251,40 @@ def backward_sources(
                             own = load(h, j * width + step)
                             total = total + by_z * slope(own, other, load(weight, step), form)
                         store(grad_h, j * width + step, total)
+
+
+@njit(**PARALLEL)
+def spread(weights: Array, start: Array, source: Array, chunks: Array, x: Array, out: Array) -> None:
+    """``out_i = Σ_j weights_ij x_j`` (nodes, width)."""
+    lanes, width = weights.shape[1], x.shape[1]
+    blocks, steps = lanes // LANES, width // lanes
+    for chunk in prange(len(chunks) - 1):
+        for i in range(chunks[chunk], chunks[chunk + 1]):
+            for to in range(i * width, (i + 1) * width, LANES):
+                store(out, to, fill(np.float32(0)))
+            for p in range(start[i], start[i + 1]):
+                if p + AHEAD < len(source):
+                    prefetch_row(x, source[p + AHEAD] * width, width)
+                for block in range(blocks):
+                    weight = load(weights, p * lanes + block * LANES)
+                    for step in range(block * steps * LANES, (block + 1) * steps * LANES, LANES):
+                        total = load(out, i * width + step) + weight * load(x, source[p] * width + step)
+                        store(out, i * width + step, total)
+
+
+@njit(**PARALLEL)
+def add_gains(
+    grad: Array, start: Array, source: Array, chunks: Array, x: Array, shift: Any, gains: Array
+) -> None:
+    """``gains_ij += grad_i · x_j``, the gradient of `spread` in its weights, per head."""
+    lanes, width = gains.shape[1], x.shape[1]
+    blocks, steps = lanes // LANES, width // lanes
+    for chunk in prange(len(chunks) - 1):
+        for i in range(chunks[chunk], chunks[chunk + 1]):
+            for p in range(start[i], start[i + 1]):
+                if p + AHEAD < len(source):
+                    prefetch_row(x, source[p + AHEAD] * width, width)
+                for block in range(blocks):
+                    at, pair = block * steps * LANES, p * lanes + block * LANES
+                    gain = dot_product(grad, i * width + at, x, source[p] * width + at, steps)
+                    store(gains, pair, load(gains, pair) + fold(gain, shift))

@@ -10,7 +10,7 @@ from detgraph.neighbors.exact import ScoreBlock
 from detgraph.neighbors.search import Backend, as_edges, find_neighbors
 from detgraph.nn.semantic import SearchSpace
 
-Source = Literal["features", "propagated", "learned"]
+Source = Literal["features", "propagated", "learned", "output"]
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class Schedule:
 
     def due(self, epoch: int) -> Source | None:
         """The states to search in at the start of ``epoch`` (from 0), None to keep the neighbours."""
-        if self.source == "learned" and epoch >= self.warmup:
-            return "learned" if (epoch - self.warmup) % self.every == 0 else None
-        if epoch > 0:  # features do not change
-            return None
-        return "propagated" if self.source == "learned" else self.source
+        if self.source in ("features", "propagated"):
+            return self.source if epoch == 0 else None  # they do not change
+        if epoch >= self.warmup:
+            return self.source if (epoch - self.warmup) % self.every == 0 else None
+        return "propagated" if epoch == 0 and self.source == "learned" else None
 
 
 class SemanticNeighbors:

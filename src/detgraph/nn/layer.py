@@ -69,6 +69,7 @@ class DualEncoderLayer(nn.Module):
         dropout: on the inputs of a plain layer; on the outputs of attention and FFN inside residual blocks.
         attention_dropout: on attention weights.
         node_dropout: on the whole input of a node, in plain layers.
+        hops: how often a plain layer applies its attention; more than once: mean over 0, 1, …, hops times.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class DualEncoderLayer(nn.Module):
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
         node_dropout: float = 0.0,
+        hops: int = 1,
     ) -> None:
         super().__init__()
         width = heads * head_channels
@@ -100,10 +102,12 @@ class DualEncoderLayer(nn.Module):
                 f"a residual block keeps its size: heads * head_channels must be in_channels "
                 f"(got {heads} * {head_channels} != {in_channels})"
             )
+        if hops > 1 and block != "plain":
+            raise ValueError(f"only plain layers have several hops (got hops={hops}, block={block})")
         if semantic_heads not in (None, 1, heads):
             raise ValueError(f"semantic_heads must be 1 or heads = {heads} (got {semantic_heads})")
         self.in_channels, self.head_channels, self.heads = in_channels, head_channels, heads
-        self.concat, self.block = concat or block != "plain", block
+        self.concat, self.block, self.hops = concat or block != "plain", block, hops
         self.semantic_bias, self.mutual_bias, self.structural_form = semantic_bias, mutual_bias, structural
         self.semantic_heads = semantic_heads or heads
         self.uses_structural, self.uses_semantic = tau != 0, tau != 1
@@ -212,7 +216,13 @@ class DualEncoderLayer(nn.Module):
             position_bias = None if position_bias is None else position_bias[:, :, :first]
         structural, semantic = self.attention(query, key, z, position_bias, neighborhood)
         weights = self.combine(structural, semantic)
-        attended = neighborhood.aggregate(self.attention_dropout(weights), value)  # (..., heads, channels)
+        weights = self.attention_dropout(weights)
+        attended = neighborhood.aggregate(weights, value)  # (..., heads, channels)
+        if self.hops > 1:
+            reached = [value, attended]
+            for _ in range(1, self.hops):
+                reached.append(neighborhood.aggregate(weights, reached[-1]))
+            attended = torch.stack(reached).mean(dim=0)
         return LayerOutput(self.finish(x, attended), states, z, structural, semantic)
 
     def plan(self, neighborhood: Neighborhood) -> Plan | None:
@@ -238,6 +248,7 @@ class DualEncoderLayer(nn.Module):
             dot_to_second=both and not one_map and self.mutual_bias in ("both", "to_semantic"),
             form=None if self.operator is None else self.operator.form,
             dropout=self.attention_dropout.p if self.training else 0.0,
+            hops=self.hops,
         )
 
     def projections(self, x: Tensor, first: int | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:

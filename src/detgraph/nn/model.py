@@ -28,6 +28,7 @@ class DualEncoding:
     dropout: float = 0.0
     attention_dropout: float = 0.0
     node_dropout: float = 0.0  # at the input of a network
+    hops: int = 1  # of the first layer of a network
 
     @property
     def uses_semantic(self) -> bool:
@@ -63,6 +64,7 @@ class DualEncoding:
             dropout=self.dropout,
             attention_dropout=self.attention_dropout,
             node_dropout=self.node_dropout if depth == 0 else 0.0,
+            hops=self.hops if depth == 0 else 1,
         )
 
     def shared_operator(self, channels: int) -> SemanticOperator | None:

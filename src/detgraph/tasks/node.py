@@ -207,6 +207,8 @@ class NodeTask(Task):
         ``learned``: the states that the last semantic layer compares (contextual: after the aggregation of
         all layers below), in its own metric. Otherwise the cosine of features, plain or propagated.
         """
+        if source == "output":
+            return SearchSpace(functional.normalize(self.encode(part).x), "dot")
         if source == "learned" or part.x is None:
             assert isinstance(self.model, NetworkDET)
             depth, operator = self.model.operators[-1]
