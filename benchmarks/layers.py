@@ -1,4 +1,4 @@
-"""One layer at PubMed's size, forward and backward: 19,717 nodes, 88,648 directed edges and loops, 128 → 8 × 8."""
+"""One layer at PubMed's size, forward and backward: 19,717 nodes, 88,648 edges and loops, 128 → 8 × 8."""
 
 from collections.abc import Callable
 from typing import Any

@@ -42,7 +42,7 @@ class GAT(nn.Module):
 
 
 def cora_run() -> dict[str, Any]:
-    """200 epochs of 8 × 8 heads with an evaluation each; ours with its searches for neighbours and checkpoints."""
+    """200 epochs of 8 × 8 heads with an evaluation each; ours with its searches for neighbours."""
     graph = load_benchmark("cora").graph
     x = functional.normalize(graph.x.to_dense(), p=1.0)
 

@@ -13,7 +13,7 @@ def seconds(work: Callable[[], Any]) -> float:
 
 
 def in_turns(ours: Callable[[], Any], peer: Callable[[], Any], repeats: int, bar: float) -> dict[str, Any]:
-    """Medians of both and of the ratios of neighbouring turns; the first turn of each (compilation) is not counted."""
+    """Medians of both and of the ratios of neighbouring turns, after one turn each to warm up."""
     ours()
     peer()
     turns = [(seconds(ours), seconds(peer)) for _ in range(repeats)]

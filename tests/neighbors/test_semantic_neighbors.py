@@ -19,6 +19,7 @@ from detgraph.nn.semantic import SearchSpace
         (Schedule(every=2), ["learned", None, "learned", None, "learned", None]),
         (Schedule(every=5), ["learned", None, None, None, None, "learned"]),
         (Schedule(every=2, warmup=3), ["propagated", None, None, "learned", None, "learned"]),
+        (Schedule(source="output", every=2, warmup=3), [None, None, None, "output", None, "output"]),
         (Schedule(source="features"), ["features"] + [None] * 5),
         (Schedule(source="propagated", every=2, warmup=3), ["propagated"] + [None] * 5),
     ],
