@@ -137,6 +137,10 @@ class Dot(SemanticOperator):
 
     form = "dot"
 
+    def initial_weight(self) -> float:
+        """Start as the scaled dot product, 1/√channels."""
+        return math.log(math.expm1(self.channels**-0.5))
+
     def scores(self, states: Tensor, neighborhood: Neighborhood) -> Tensor:
         """Dot products of the scaled states."""
         scaled = states * self.positive_weight.sqrt()
