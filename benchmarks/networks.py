@@ -62,7 +62,8 @@ def cora_run() -> dict[str, Any]:
                 int((predicted[mask] == graph.y[mask]).sum())
 
     def ours() -> None:
-        config = load_config(find_recipe("node/cora-paper"), [f"training.epochs={EPOCHS}"])
+        settings = [f"training.epochs={EPOCHS}", "neighbors.every=5", "training.sn_weight=0.1"]
+        config = load_config(find_recipe("node/cora-paper"), settings)
         with tempfile.TemporaryDirectory() as folder:
             start(config, Path(folder) / "run").train()
 

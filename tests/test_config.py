@@ -88,6 +88,7 @@ NETWORK_MODEL = {
     "table_channels": 21,
     "node_dropout": 0.35,
     "hops": 3,
+    "residual": True,
 }
 VIEWS = {
     "batch_size": 13,

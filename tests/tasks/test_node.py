@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from detgraph.data.feature_rows import (
-    SKETCH_ABOVE,
     SKETCH_CHANNELS,
+    cosines,
     normalize_rows,
     sketch,
     take_rows,
@@ -346,13 +346,20 @@ def test_learned_states_select_anew_when_weights_change() -> None:
     assert not torch.equal(task.parts[0].neighbors.found, before)
 
 
-def test_features_of_a_small_network_are_searched_as_they_are() -> None:
+def test_features_are_compared_by_cosine_and_stay_sparse() -> None:
+    unit = functional.normalize(features())
+    rows = torch.tensor([3, 0, 29])
+    for x in (features(), csr_tensor(features().numpy())):
+        torch.testing.assert_close(cosines(x)(rows), unit[rows] @ unit.t())
+
+
+def test_few_features_are_searched_as_they_are() -> None:
     assert torch.equal(sketch(features()), functional.normalize(features()))
     assert torch.equal(sketch(csr_tensor(features().numpy())), functional.normalize(features()))
 
 
-def test_features_of_a_large_network_are_searched_in_fewer_channels() -> None:
-    nodes = SKETCH_ABOVE // (2 * SKETCH_CHANNELS) + 1
+def test_many_features_are_searched_in_fewer_channels() -> None:
+    nodes = 200
     x = torch.randn(nodes, 2 * SKETCH_CHANNELS)
     x[1:50] += 2 * x[0]  # some that are near
     found = sketch(x)

@@ -179,6 +179,7 @@ class ModelConfig(Section):
             attention_dropout=self.attention_dropout,
             node_dropout=self.node_dropout if isinstance(self, NetworkModelConfig) else 0.0,
             hops=self.hops if isinstance(self, NetworkModelConfig) else 1,
+            residual=isinstance(self, NetworkModelConfig) and self.residual,
         )
 
 
@@ -238,6 +239,8 @@ class NetworkModelConfig(ModelConfig):
     """Share of nodes whose input is dropped as a whole, in training."""
     hops: Count = 1
     """How often the first layer applies its attention; more than once: mean over 0, 1, …, hops times."""
+    residual: bool = False
+    """Add a linear map of its input to each layer's output."""
     table_channels: Count = 64
     """Size of the learned input of each node, for networks without features."""
 

@@ -1,10 +1,11 @@
 """Rows of node features, dense or sparse CSR: some of them, normalised, sketched."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-SKETCH_ABOVE = 2**25  # numbers: up to here (128 MB) the features themselves are compared
 SKETCH_CHANNELS = 256
 
 
@@ -36,9 +37,26 @@ def normalize_rows(x: Tensor) -> Tensor:
     )
 
 
+def cosines(x: Tensor) -> Callable[[Tensor], Tensor]:
+    """Rows to their cosines with all rows, (block, rows); sparse features stay sparse but for the block."""
+    length = torch.zeros(x.size(0))
+    if x.layout == torch.sparse_csr:
+        row = torch.arange(x.size(0)).repeat_interleave(x.crow_indices().diff())
+        length = length.index_add(0, row, x.values().square()).sqrt()
+    else:
+        length = x.norm(dim=1)
+    length = length.clamp(min=1e-12)
+
+    def score(rows: Tensor) -> Tensor:
+        block = take_rows(x, rows).to_dense()  # (block, features)
+        return (x @ block.t()).t() / (length[rows, None] * length)
+
+    return score
+
+
 def sketch(x: Tensor) -> Tensor:
-    """Dense unit rows to search in; of a large network a random projection with nearly the same angles."""
-    if x.numel() > SKETCH_ABOVE and x.size(1) > SKETCH_CHANNELS:
+    """Dense unit rows; of many features a random projection with nearly the same angles."""
+    if x.size(1) > SKETCH_CHANNELS:
         generator = torch.Generator().manual_seed(0)
         x = x @ torch.randn(x.size(1), SKETCH_CHANNELS, generator=generator)
     return functional.normalize(x.to_dense())

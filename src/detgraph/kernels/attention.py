@@ -169,7 +169,7 @@ class _DualAttention(torch.autograd.Function):
 def spread_back(
     grad: Array, reached: list[Array], weights: Array, index: PairIndex, form: Layout, gains: Array
 ) -> Array:
-    """Gradients of the mean over hops: in the weights (added to ``gains``) and in the first states (returned).
+    """Gradients of the mean over hops: in the weights (added to ``gains``) and in the first states.
 
     Args:
         grad: gradient of each hop's states by way of the mean, (nodes, width).

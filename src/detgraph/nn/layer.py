@@ -4,6 +4,7 @@ from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from detgraph.kernels import fused_on
 from detgraph.kernels.attention import Plan, dual_attention
@@ -20,6 +21,15 @@ MutualBias = Literal["both", "to_structural", "to_semantic", "none"]
 def split_heads(x: Tensor, heads: int) -> Tensor:
     """(..., heads * channels) to (..., heads, channels)."""
     return x.view(*x.shape[:-1], heads, -1)
+
+
+def linear(x: Tensor, weight: Tensor, dropout: float = 0.0, row_scale: Tensor | None = None) -> Tensor:
+    """``diag(row_scale) dropout(x) Wᵀ`` of dense or sparse inputs."""
+    if x.layout == torch.sparse_csr:
+        return sparse_linear(x, weight, dropout, row_scale)
+    if dropout:
+        x = functional.dropout(x, dropout)
+    return functional.linear(x if row_scale is None else x * row_scale[:, None], weight)
 
 
 class DualAttention(NamedTuple):
@@ -69,6 +79,7 @@ class DualEncoderLayer(nn.Module):
         dropout: on the inputs of a plain layer; on the outputs of attention and FFN inside residual blocks.
         attention_dropout: on attention weights.
         node_dropout: on the whole input of a node, in plain layers.
+        residual: add a linear map of the input to a plain layer's output.
         hops: how often a plain layer applies its attention; more than once: mean over 0, 1, …, hops times.
     """
 
@@ -91,6 +102,7 @@ class DualEncoderLayer(nn.Module):
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
         node_dropout: float = 0.0,
+        residual: bool = False,
         hops: int = 1,
     ) -> None:
         super().__init__()
@@ -119,7 +131,9 @@ class DualEncoderLayer(nn.Module):
         if block == "plain":
             self.project = nn.Linear(in_channels, width, bias=False)
             nn.init.xavier_uniform_(self.project.weight)
-            self.bias = nn.Parameter(torch.zeros(width if concat else head_channels))
+            out_channels = width if concat else head_channels
+            self.bias = nn.Parameter(torch.zeros(out_channels))
+            self.skip = nn.Linear(in_channels, out_channels, bias=False) if residual else None
         else:
             self.query, self.key, self.value, self.out = (nn.Linear(width, width) for _ in range(4))
             self.attention_norm, self.ffn_norm = nn.LayerNorm(width), nn.LayerNorm(width)
@@ -257,12 +271,7 @@ class DualEncoderLayer(nn.Module):
             stays = None  # (nodes,)
             if self.training and self.node_dropout.p:
                 stays = self.node_dropout(self.project.weight.new_ones(x.size(0)))
-            if x.layout == torch.sparse_csr:
-                rate = self.dropout.p if self.training else 0.0
-                projected = sparse_linear(x, self.project.weight, rate, stays)
-            else:
-                x = self.dropout(x)
-                projected = self.project(x if stays is None else x * stays[:, None])
+            projected = linear(x, self.project.weight, self.dropout.p if self.training else 0.0, stays)
             split = split_heads(projected, self.heads)
             query = split if first is None else split[:, :first]
             return query, split, split, split_heads(projected, self.semantic_heads)
@@ -321,7 +330,8 @@ class DualEncoderLayer(nn.Module):
     def finish(self, x: Tensor, attended: Tensor) -> Tensor:
         """Join the heads; in residual blocks also output projection, norms and FFN."""
         if self.block == "plain":
-            return (attended.flatten(-2) if self.concat else attended.mean(dim=-2)) + self.bias
+            joined = (attended.flatten(-2) if self.concat else attended.mean(dim=-2)) + self.bias
+            return joined if self.skip is None else joined + linear(x, self.skip.weight)
         attended = self.dropout(self.out(attended.flatten(-2)))
         if self.block == "pre_norm":
             x = x + attended

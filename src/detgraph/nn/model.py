@@ -29,6 +29,7 @@ class DualEncoding:
     attention_dropout: float = 0.0
     node_dropout: float = 0.0  # at the input of a network
     hops: int = 1  # of the first layer of a network
+    residual: bool = False  # of all layers of a network
 
     @property
     def uses_semantic(self) -> bool:
@@ -65,6 +66,7 @@ class DualEncoding:
             attention_dropout=self.attention_dropout,
             node_dropout=self.node_dropout if depth == 0 else 0.0,
             hops=self.hops if depth == 0 else 1,
+            residual=self.residual,
         )
 
     def shared_operator(self, channels: int) -> SemanticOperator | None:

@@ -13,7 +13,7 @@ from torchmetrics.functional.classification import multilabel_f1_score
 
 from detgraph.config import NodeConfig
 from detgraph.data.blocks import Sampler
-from detgraph.data.feature_rows import normalize_rows, sketch, take_rows
+from detgraph.data.feature_rows import cosines, normalize_rows, sketch, take_rows
 from detgraph.data.networks import Network
 from detgraph.errors import DetError
 from detgraph.neighbors import SemanticNeighbors, Source
@@ -205,7 +205,8 @@ class NodeTask(Task):
         """Where to look for semantic neighbours.
 
         ``learned``: the states that the last semantic layer compares (contextual: after the aggregation of
-        all layers below), in its own metric. Otherwise the cosine of features, plain or propagated.
+        all layers below), in its own metric. ``output``: the cosine of logits. Otherwise that of features,
+        plain or propagated.
         """
         if source == "output":
             return SearchSpace(functional.normalize(self.encode(part).x), "dot")
@@ -213,10 +214,9 @@ class NodeTask(Task):
             assert isinstance(self.model, NetworkDET)
             depth, operator = self.model.operators[-1]
             return search_space(operator, self.encode(part).layers[depth].states)
-        x = sketch(part.x)
-        return SearchSpace(
-            propagate(x, part.neighborhood, PROPAGATION_STEPS if source == "propagated" else 0), "dot"
-        )
+        if source == "features":
+            return cosines(part.x)
+        return SearchSpace(propagate(sketch(part.x), part.neighborhood, PROPAGATION_STEPS), "dot")
 
     def neighbor_state(self) -> dict[str, Tensor]:
         """(nodes, k) of each graph."""
@@ -294,15 +294,16 @@ class NodeTask(Task):
         )
 
     def memory(self) -> int:
-        """Gathered states of all pairs, for both encoders and all layers."""
+        """States of all nodes and weights of all pairs, forward and backward, in all layers and views."""
         model = self.config.model
         nodes = max(len(part.y) for part in self.parts)
         edges = max(part.edge_index.size(1) for part in self.parts)
         pairs = nodes + edges + nodes * (self.config.neighbors.k if model.tau != 1 else 0)
-        widths = [model.heads * model.head_channels] * (model.layers - 1) + [
-            model.heads * len(self.data.classes)
-        ]
-        return sum(4 * pairs * width * (6 if model.tau != 1 else 4) for width in widths)
+        inner, last = model.heads * model.head_channels, model.heads * len(self.data.classes)
+        states = nodes * (inner * (model.layers - 1 + model.hops) + last)
+        # Fused kernels keep each encoder's weights of each layer; the backward pass notes three numbers more.
+        weights = pairs * model.heads * (2 * model.layers + 3)
+        return 4 * self.config.training.views * (6 * states + weights)
 
 
 def graph_members(data: Network) -> list[Tensor | None]:
