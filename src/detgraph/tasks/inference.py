@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from detgraph.data.blocks import Sampler
 from detgraph.data.feature_rows import take_rows
+from detgraph.neighbors.blocks import Sampler
 from detgraph.nn import NetworkDET
 from detgraph.nn.layer import DualEncoderLayer, LayerOutput
 from detgraph.nn.model import Encoded

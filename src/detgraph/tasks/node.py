@@ -12,11 +12,11 @@ from torch.nn import functional
 from torchmetrics.functional.classification import multilabel_f1_score
 
 from detgraph.config import NodeConfig
-from detgraph.data.blocks import Sampler
 from detgraph.data.feature_rows import cosines, normalize_rows, sketch, take_rows
 from detgraph.data.networks import Network
 from detgraph.errors import DetError
 from detgraph.neighbors import SemanticNeighbors, Source
+from detgraph.neighbors.blocks import Sampler
 from detgraph.neighbors.exact import ScoreBlock, search_space
 from detgraph.nn import NetworkDET, Sparse
 from detgraph.nn.model import Encoded

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from detgraph.data.blocks import Block, Sampler, sample_block
+from detgraph.neighbors.blocks import Block, Sampler, sample_block
 from detgraph.nn import DualEncoding, NetworkDET, Sparse
 
 
