@@ -69,11 +69,11 @@ def test_a_difference_starts_with_weights_of_one_over_channels(form: str) -> Non
     operator = SEMANTIC_FORMS[form](1, 64)
     weight = operator.weight.abs() if form in ("l1_free", "difference") else operator.positive_weight
     torch.testing.assert_close(weight, torch.full((1, 64), 1 / 64))
+    assert (operator.bias == 0).all()
 
 
 def test_a_dot_product_starts_scaled_as_in_attention() -> None:
     torch.testing.assert_close(SEMANTIC_FORMS["dot"](1, 64).positive_weight, torch.full((1, 64), 1 / 8))
-    assert (operator.bias == 0).all()
 
 
 @pytest.mark.parametrize("form", ["l1", "l2", "dot"])
