@@ -14,7 +14,7 @@ from detgraph.kernels.attention_kernels import (
     forward,
     spread,
 )
-from detgraph.kernels.lanes import Array, Layout, draw_seed, dropout_limit, layout, use_torch_threads
+from detgraph.kernels.lanes import Array, Layout, draw_seed, dropout_limit, layout, use_threads
 from detgraph.kernels.pairs import CHUNKS, PairIndex
 from detgraph.kernels.semantic import FORMS, NONE
 
@@ -67,6 +67,7 @@ class _DualAttention(torch.autograd.Function):
     def forward(ctx: Any, h: Tensor, weight: Tensor | None, tau: Tensor, plan: Plan) -> tuple[Tensor, ...]:
         _, heads, channels = h.shape
         form = layout(heads, channels)
+        use_threads(len(plan.pairs.source) * form.width)
         rows = form.pack(h)
         weights = np.zeros(form.width, np.float32) if weight is None else form.pack(weight[None])[0]
         pairs = len(plan.pairs.source)
@@ -88,7 +89,6 @@ class _DualAttention(torch.autograd.Function):
             np.float32(1 / (1 - plan.dropout)),
         )
         index = plan.pairs
-        use_torch_threads()
         forward(
             rows,
             weights,
@@ -117,7 +117,7 @@ class _DualAttention(torch.autograd.Function):
         form, reached, weights, first, second, weights_used, settings, index = ctx.saved
         assert isinstance(form, Layout)
         rows = reached[0]
-        use_torch_threads()
+        use_threads(len(first) * form.width)
         grad_out = form.pack(grad)
         gains = np.zeros_like(weights_used)
         if len(weights_used):

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from detgraph.kernels.vector import LANES, swap_1, swap_2, swap_4
 
+ALONE_UP_TO = 2**22  # numbers: some milliseconds of work
 Array = np.ndarray[Any, np.dtype[Any]]
 PARALLEL: dict[str, Any] = {"parallel": True, "cache": True, "error_model": "numpy"}
 
@@ -92,10 +93,10 @@ def fold(value: Any, shift: Any) -> Any:
     return value
 
 
-def use_torch_threads() -> None:
-    """Kernels use as many threads as torch does."""
+def use_threads(numbers: int) -> None:
+    """As many threads as torch uses for work on ``numbers``; one where waking others takes longer."""
     threads = torch.get_num_threads()
-    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
+    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS) if numbers > ALONE_UP_TO else 1)
     if torch.get_num_threads() != threads:  # numba's first call resets the OpenMP setting that torch reads
         torch.set_num_threads(threads)
 

@@ -8,7 +8,7 @@ import torch
 from numba import njit, prange
 from torch import Tensor
 
-from detgraph.kernels.lanes import PARALLEL, Array, Layout, fold, layout, use_torch_threads
+from detgraph.kernels.lanes import PARALLEL, Array, Layout, fold, layout, use_threads
 from detgraph.kernels.pairs import CHUNKS, PairIndex
 from detgraph.kernels.semantic import FORMS, score, slope, weight_slope
 from detgraph.kernels.vector import LANES, absolute, exp, fill, load, maximum, sign, store
@@ -40,11 +40,11 @@ class _NeighborLoss(torch.autograd.Function):
     ) -> Tensor:
         _, heads, channels = h.shape
         shape = layout(heads, channels)
+        use_threads(len(positive.source) * shape.width)
         rows, weights, biases = shape.pack(h), shape.pack(weight[None])[0], shape.to_lanes(bias)
         share = shape.to_lanes(torch.full((heads,), 1 / heads))
         grad_h, grad_weight = np.zeros_like(rows), np.zeros((CHUNKS, shape.width), np.float32)
         grad_bias, loss = np.zeros((CHUNKS, shape.lanes), np.float32), np.zeros((CHUNKS, shape.lanes))
-        use_torch_threads()
         for index, toward in ((positive, 1), (negative, -1)):
             active = max(int((np.diff(index.start) > 0).sum()), 1)
             record = np.empty((len(index.source), shape.lanes), np.float32)

@@ -8,7 +8,7 @@ from numba import njit, prange
 from torch import Tensor
 
 from detgraph.kernels.choice import fused_on
-from detgraph.kernels.lanes import PARALLEL, Array, draw_seed, dropout_limit, use_torch_threads
+from detgraph.kernels.lanes import PARALLEL, Array, draw_seed, dropout_limit, use_threads
 from detgraph.kernels.vector import LANES, fill, load, store
 
 PIECES = 4  # each sums a gradient of its own; fixed, so that results do not depend on the number of threads
@@ -50,7 +50,7 @@ class _SparseLinear(torch.autograd.Function):
             np.float32(1 / (1 - dropout)),
         )
         out = np.empty((x.size(0), width), np.float32)
-        use_torch_threads()
+        use_threads(len(matrix[2]) * width)
         _product(*matrix, table, *drop, out)
         ctx.saved = (matrix, drop, weight.shape, width)
         return torch.from_numpy(out)[:, :columns]
@@ -61,7 +61,7 @@ class _SparseLinear(torch.autograd.Function):
         padded = np.zeros((len(grad), width), np.float32)
         padded[:, :columns] = grad.numpy()
         out = np.zeros((PIECES, features, width), np.float32)
-        use_torch_threads()
+        use_threads(len(matrix[2]) * width)
         _transposed_product(*matrix, padded, *drop, out)
         return None, torch.from_numpy(out.sum(axis=0)[:, :columns]).t(), None, None
 

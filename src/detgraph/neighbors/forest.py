@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from detgraph.kernels.lanes import use_threads
 from detgraph.neighbors.exact import Exclusions
 from detgraph.neighbors.kernels import Floats, Longs, compare_groups, compare_with_theirs, project
-from detgraph.neighbors.scan import compare_all, empty_lists, make_space, use_threads_of_torch
+from detgraph.neighbors.scan import compare_all, empty_lists, make_space
 from detgraph.nn.semantic import Metric
 
 TREES = 6
@@ -38,7 +39,7 @@ def grow_tree(vectors: Floats, random: np.random.Generator) -> tuple[Longs, Long
 
 def forest_search(vectors: Tensor, metric: Metric, k: int, excluded: Exclusions) -> Tensor:
     """Near nodes of each node that are not excluded, (nodes, k), -1 where there are fewer."""
-    use_threads_of_torch()
+    use_threads(vectors.numel() * len(vectors))
     space, nearest = make_space(vectors, metric), empty_lists(max(k, FEWEST_KEPT), excluded)
     random = np.random.default_rng(0)
     for _ in range(TREES):

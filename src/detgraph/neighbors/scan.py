@@ -1,10 +1,10 @@
 """A full scan under a metric: exact, every pair bounded, few pairs computed."""
 
-import numba
 import numpy as np
 import torch
 from torch import Tensor
 
+from detgraph.kernels.lanes import use_threads
 from detgraph.neighbors.exact import Exclusions
 from detgraph.neighbors.kernels import DOT, L1, L2, STEP, Floats, Longs, Nearest, Space, compare_groups
 from detgraph.nn.semantic import Metric
@@ -63,11 +63,6 @@ def empty_lists(k: int, excluded: Exclusions) -> Nearest:
     return Nearest(np.full((nodes, k), np.inf, np.float32), np.full((nodes, k), -1, np.int32), members, start)
 
 
-def use_threads_of_torch() -> None:
-    """As many threads as torch was told to use."""
-    numba.set_num_threads(min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))
-
-
 def compare_all(space: Space, nearest: Nearest, queries: Longs, candidates: Longs) -> None:
     """Offer all candidates to all queries."""
     bounds = np.append(np.arange(0, len(queries), QUERIES), len(queries))
@@ -76,7 +71,7 @@ def compare_all(space: Space, nearest: Nearest, queries: Longs, candidates: Long
 
 def scan(vectors: Tensor, metric: Metric, k: int, excluded: Exclusions) -> Tensor:
     """The ``k`` nearest nodes of each node that are not excluded, (nodes, k), -1 where there are fewer."""
-    use_threads_of_torch()
+    use_threads(vectors.numel() * len(vectors))
     nearest, everyone = empty_lists(k, excluded), np.arange(len(vectors))
     compare_all(make_space(vectors, metric), nearest, everyone, everyone)
     return torch.from_numpy(nearest.nodes).long()
