@@ -177,9 +177,9 @@ def test_inner_decay_acts_like_the_optimizer_s() -> None:
     learner = task("gcnii", network(), inner_decay=0.25)
     losses = learner(next(learner.batches(0)))
     torch.autograd.backward(losses["decay"])
-    conv = learner.model.network.convs[0]  # type: ignore[union-attr, index]
-    torch.testing.assert_close(conv.weight1.grad, 0.25 * conv.weight1)  # type: ignore[union-attr]
-    assert learner.model.network.out.weight.grad is None  # type: ignore[union-attr]
+    conv = learner.model.network.convs[0]  # type: ignore[union-attr, index]  # a baseline of networks
+    torch.testing.assert_close(conv.weight1.grad, 0.25 * conv.weight1)  # type: ignore[union-attr]  # a baseline of networks
+    assert learner.model.network.out.weight.grad is None  # type: ignore[union-attr]  # a baseline of networks
 
 
 @every_baseline

@@ -74,9 +74,9 @@ def test_settings_of_the_data_set_go_before_those_of_cora(tmp_path: Path) -> Non
     # SuperGAT's features are not scaled on its own data sets; other data is read as its owner says.
     own = tmp_path / "own.yaml"
     own.write_text("task: node\ndata: {name: papers, num_nodes: 150}\n")
-    assert model_config(CORA, "supergat-mx").data.normalize is False  # type: ignore[union-attr]
+    assert model_config(CORA, "supergat-mx").data.normalize is False  # type: ignore[union-attr]  # a baseline of networks
     on_own = model_config(own, "supergat-mx", ["data.num_nodes=160", "training.epochs=3"])
-    assert (on_own.data.num_nodes, on_own.data.normalize) == (160, None)  # type: ignore[union-attr]
+    assert (on_own.data.num_nodes, on_own.data.normalize) == (160, None)  # type: ignore[union-attr]  # a baseline of networks
     assert on_own.training.epochs == 490
 
 

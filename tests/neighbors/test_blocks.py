@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from detgraph.neighbors.blocks import Block, Sampler, sample_block
+from detgraph.neighbors.blocks import Block, Sampler
 from detgraph.nn import DualEncoding, NetworkDET, Sparse
 
 
@@ -40,7 +40,7 @@ def test_with_all_neighbors_seeds_get_their_full_batch_output(layers: int, seman
         features=6, classes=3, head_channels=4, heads=2, layers=layers, encoding=DualEncoding()
     ).eval()
     x, seeds = torch.randn(300, 6), torch.tensor([299, 7, 3, 120])
-    block = sample_block(whole, seeds, layers, None, 0)
+    block = Sampler(whole).block(seeds, layers, None, 0)
     out = model(x[block.nodes], block.neighborhood).x
     torch.testing.assert_close(out[:4], model(x, whole).x[seeds], rtol=1e-5, atol=1e-6)
 
@@ -49,7 +49,7 @@ def test_with_all_neighbors_seeds_get_their_full_batch_output(layers: int, seman
 def test_a_block_is_a_part_of_the_graph(fan_out: int | None) -> None:
     whole, seeds = graph(), torch.tensor([59, 0, 12])
     everything = global_pairs(Block(torch.arange(60), whole, torch.zeros(60)))
-    block = sample_block(whole, seeds, 2, fan_out, 1)
+    block = Sampler(whole).block(seeds, 2, fan_out, 1)
     pairs, found = block.neighborhood, global_pairs(block)
     assert block.nodes[:3].tolist() == [59, 0, 12]
     assert len(torch.unique(block.nodes)) == len(block.nodes) == pairs.num_nodes
@@ -72,26 +72,26 @@ def test_a_block_is_a_part_of_the_graph(fan_out: int | None) -> None:
 
 
 def test_isolated_nodes_have_themselves() -> None:
-    block = sample_block(graph(fetched=0), torch.tensor([59]), 3, None, 0)
+    block = Sampler(graph(fetched=0)).block(torch.tensor([59]), 3, None, 0)
     assert block.nodes.tolist() == [59]
     assert global_pairs(block) == [(59, 59, True, True, True)]
     assert block.neighborhood.one_set
 
 
 def test_no_seeds_no_block() -> None:
-    block = sample_block(graph(), torch.empty(0, dtype=torch.long), 2, 3, 0)
+    block = Sampler(graph()).block(torch.empty(0, dtype=torch.long), 2, 3, 0)
     assert (len(block.nodes), len(block.neighborhood.target)) == (0, 0)
 
 
 def test_a_seed_may_not_be_given_twice() -> None:
     with pytest.raises(ValueError, match="must be distinct"):
-        sample_block(graph(), torch.tensor([4, 5, 4]), 1, 3, 0)
+        Sampler(graph()).block(torch.tensor([4, 5, 4]), 1, 3, 0)
 
 
 @pytest.mark.parametrize("seed", [-1, 60])
 def test_a_seed_must_exist(seed: int) -> None:
     with pytest.raises(ValueError, match="nodes from 0 to 59"):
-        sample_block(graph(), torch.tensor([4, seed]), 1, 3, 0)
+        Sampler(graph()).block(torch.tensor([4, seed]), 1, 3, 0)
 
 
 def same(one: Block, other: Block) -> bool:
@@ -103,7 +103,7 @@ def test_a_seed_number_decides_the_block() -> None:
     blocks = [sampler.block(seeds, 2, 2, seed) for seed in (0, 1, 0)]
     assert same(blocks[0], blocks[2])
     assert not same(blocks[0], blocks[1])
-    assert same(blocks[0], sample_block(graph(), seeds, 2, 2, 0))  # earlier blocks leave no trace
+    assert same(blocks[0], Sampler(graph()).block(seeds, 2, 2, 0))  # earlier blocks leave no trace
 
 
 def test_every_neighbor_of_a_hub_is_drawn_equally_often() -> None:
@@ -126,6 +126,6 @@ def degree_of(whole: Sparse, node: int) -> Tensor:
 def test_a_hub_at_the_last_hop_brings_no_neighbors() -> None:
     whole = graph()
     assert degree_of(whole, 0) >= 59
-    block = sample_block(whole, torch.tensor([12]), 1, None, 0)
+    block = Sampler(whole).block(torch.tensor([12]), 1, None, 0)
     assert 0 in block.nodes.tolist()
     assert len(block.nodes) == len(set(whole.source[whole.target == 12].tolist()))

@@ -41,7 +41,7 @@ def spread_by_product(conv: Any) -> Any:
     """
 
     def propagate(adjacency: Tensor, x: Tensor, edge_weight: None) -> Tensor:
-        out: Tensor = SymmetricProduct.apply(adjacency, x)  # type: ignore[no-untyped-call]
+        out: Tensor = SymmetricProduct.apply(adjacency, x)  # type: ignore[no-untyped-call]  # torch
         return out
 
     conv.normalize = False

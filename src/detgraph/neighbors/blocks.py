@@ -134,8 +134,3 @@ def draw(start: Any, sources: Any, place: Any, seeds: Any, layers: int, most: in
         i += 1
     place[nodes[:size]] = -1
     return nodes[:size], hop[:size], target[:pairs], source[:pairs], pair[:pairs]
-
-
-def sample_block(neighborhood: Sparse, seeds: Tensor, layers: int, fan_out: int | None, seed: int) -> Block:
-    """One block; for many blocks of one graph make a `Sampler` once."""
-    return Sampler(neighborhood).block(seeds, layers, fan_out, seed)
