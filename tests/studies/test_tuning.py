@@ -249,3 +249,15 @@ def test_without_optuna(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(DetError, match=r"needs optuna.*pip install 'detgraph\[tune\]'"):
         search(tuning(tmp_path), 1)
+
+
+def test_the_recipes_own_settings_come_first(tmp_path: Path) -> None:
+    one = tuning(tmp_path)
+    own = one.config.model_dump(mode="json")
+    assert propose(one, [], 0) == {
+        "model.tau": own["model"]["tau"],
+        "training.learning_rate": own["training"]["learning_rate"],
+        "neighbors.k": own["neighbors"]["k"],
+    }
+    outside = tuning(tmp_path, Space({"model.tau": Range(low=0.0, high=own["model"]["tau"] / 2)}))
+    assert propose(outside, [], 0)["model.tau"] != own["model"]["tau"]

@@ -39,6 +39,9 @@ class Range(Section):
             raise ValueError(f"log needs a low above 0 (got {self.low})")
         return self
 
+    def __contains__(self, value: object) -> bool:
+        return isinstance(value, int | float) and self.low <= value <= self.high
+
     @property
     def whole(self) -> bool:
         """Whether it is a range of integers."""
@@ -76,10 +79,16 @@ class Space:
 
     def check(self, config: Config) -> None:
         """Refuse keys that are no settings of ``config``."""
-        known = list(_leaves(config.model_dump(mode="json", exclude={"task", "data", "seed"})))
+        known = list(_leaves(config))
         for key in self.dimensions:
             if key not in known:
                 raise unknown_name("setting to search", key, known)
+
+    def own(self, config: Config) -> Settings | None:
+        """What ``config`` has itself; None if one of its values is outside the space."""
+        values = _leaves(config)
+        own = {key: values[key] for key in self.dimensions}
+        return own if all(own[key] in dimension for key, dimension in self.dimensions.items()) else None
 
     def content(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -111,10 +120,14 @@ def _dimension(key: str, value: Any, path: Path) -> Dimension:
     raise DetError(f"{path}: {key}: expected a range or a list of choices (got {value!r}). {EXAMPLE}")
 
 
-def _leaves(values: Mapping[str, Any], path: str = "") -> Iterator[str]:
-    """Dotted keys of all values in nested sections."""
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{path}{key}.")
-        else:
-            yield f"{path}{key}"
+def _leaves(config: Config) -> Settings:
+    """All that may be searched, by dotted key."""
+
+    def walk(values: Mapping[str, Any], path: str) -> Iterator[tuple[str, Setting]]:
+        for key, value in values.items():
+            if isinstance(value, Mapping):
+                yield from walk(value, f"{path}{key}.")
+            else:
+                yield f"{path}{key}", value
+
+    return dict(walk(config.model_dump(mode="json", exclude={"task", "data", "seed"}), ""))
