@@ -1,12 +1,13 @@
-"""From a SMILES to a graph of integer codes: what the atom and bond columns mean."""
+"""From a SMILES to integer codes: what the atom and bond columns mean."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from math import prod
+from typing import Any, NamedTuple
 
-import torch
+import numpy as np
+from numpy.typing import NDArray
 from rdkit import Chem, rdBase
-from torch_geometric.data import Data
 
 from detgraph.errors import unknown_name
 
@@ -21,9 +22,20 @@ ZINC_ATOMS = (
 _ZINC_CODES = {word: code for code, word in enumerate(ZINC_ATOMS)}
 
 
+class MoleculeCodes(NamedTuple):
+    """One molecule."""
+
+    atoms: NDArray[np.uint8]  # (atoms, columns)
+    ends: NDArray[np.uint16]  # (bonds, 2), each bond once
+    kinds: NDArray[np.uint8]  # (bonds,)
+
+
 @dataclass(frozen=True)
 class Featurizer:
-    """Turns a SMILES into a graph of codes; a value outside its column gets the column's last code."""
+    """Turns a SMILES into codes; a value outside its column gets the column's last code.
+
+    A bond's columns together are its kind: one number, which `bond_columns` takes apart again.
+    """
 
     name: str
     atom_sizes: tuple[int, ...]  # how many codes each column has
@@ -32,21 +44,33 @@ class Featurizer:
     bond_codes: Codes = field(repr=False)
     kekulized: bool = False  # aromatic rings as alternating single and double bonds
 
-    def __call__(self, smiles: str) -> Data:
-        """The graph of a SMILES; raises ValueError with the reason if RDKit refuses it."""
+    @property
+    def bond_kinds(self) -> int:
+        """How many kinds of bonds there can be."""
+        return prod(self.bond_sizes)
+
+    def bond_columns(self, kinds: NDArray[Any]) -> NDArray[np.int64]:
+        """(bonds,) kinds to (bonds, columns) codes."""
+        return np.stack(np.unravel_index(kinds, self.bond_sizes), axis=-1).astype(np.int64)
+
+    def __call__(self, smiles: str) -> MoleculeCodes:
+        """The codes of a SMILES; raises ValueError with the reason if RDKit refuses it."""
         mol = parse_smiles(smiles)
         if self.kekulized:
             Chem.Kekulize(mol, clearAromaticFlags=True)
-        ends: list[tuple[int, int]] = []
-        bonds: list[tuple[int, ...]] = []
+        atoms: list[int] = []
+        for atom in mol.GetAtoms():
+            atoms += self.atom_codes(atom)
+        ends: list[int] = []
+        bonds: list[int] = []
         for bond in mol.GetBonds():
-            begin, end = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
-            ends += [(begin, end), (end, begin)]
-            bonds += [self.bond_codes(bond)] * 2
-        return Data(
-            x=_clip([self.atom_codes(atom) for atom in mol.GetAtoms()], self.atom_sizes),
-            edge_index=torch.tensor(ends, dtype=torch.int64).view(-1, 2).t().contiguous(),  # (2, bonds·2)
-            edge_attr=_clip(bonds, self.bond_sizes),
+            ends += (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())
+            bonds += self.bond_codes(bond)
+        columns = _clip(bonds, self.bond_sizes)
+        return MoleculeCodes(
+            _clip(atoms, self.atom_sizes).astype(np.uint8),
+            np.array(ends, np.uint16).reshape(-1, 2),
+            np.ravel_multi_index(tuple(columns.T), self.bond_sizes).astype(np.uint8),
         )
 
 
@@ -77,11 +101,10 @@ def get_featurizer(name: str) -> Featurizer:
     return FEATURIZERS[name]
 
 
-def _clip(rows: Sequence[tuple[int, ...]], sizes: tuple[int, ...]) -> torch.Tensor:
-    """Codes as a tensor (rows, columns); a code outside its column becomes the column's last one."""
-    codes = torch.tensor(rows, dtype=torch.int64).view(-1, len(sizes))
-    last = torch.tensor(sizes) - 1
-    return torch.where((codes < 0) | (codes > last), last, codes)
+def _clip(codes: list[int], sizes: tuple[int, ...]) -> NDArray[np.int64]:
+    """Codes as an array (rows, columns); a code outside its column becomes the column's last one."""
+    rows, last = np.array(codes, np.int64).reshape(-1, len(sizes)), np.array(sizes) - 1
+    return np.where((rows < 0) | (rows > last), last, rows)
 
 
 def _standard_atom(atom: Any) -> tuple[int, ...]:

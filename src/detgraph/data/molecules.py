@@ -8,12 +8,11 @@ from typing import Any, Literal
 
 import numpy as np
 import polars as pl
-import torch
 from numpy.typing import NDArray
-from torch_geometric.data import Data
 
-from detgraph.data.featurizers import Featurizer, get_featurizer
-from detgraph.data.progress import with_progress
+from detgraph.data.featurize import featurize
+from detgraph.data.featurizers import Featurizer
+from detgraph.data.molecule_graphs import MoleculeGraphs
 from detgraph.data.tables import read_table, where
 from detgraph.errors import DetError
 
@@ -29,29 +28,33 @@ class Molecules:
     """Molecules with their targets and splits, and what was done to get them.
 
     Attributes:
-        graphs: ``x`` int64 (atoms, atom columns); ``edge_index`` int64 (2, bonds·2) in both directions;
-            ``edge_attr`` int64 (bonds·2, bond columns); ``y`` float32 (1, targets), NaN where missing.
+        graphs: The molecules in arrays; ``graphs[i]`` is a PyG graph.
+        y: float32 (molecules, targets), NaN where missing.
         smiles: As the user wrote them.
         ids: The user's own ids, or the 1-based numbers of the data rows.
         splits: Indices into ``graphs`` for "train", "valid" and "test".
         targets: The names of the columns of ``y``.
         kind: "classification" if every target is 0 or 1.
-        featurizer: What the atom and bond columns mean.
         name: What the molecules are called in reports.
         notes: Policies applied and deviations from an official protocol, for people.
         bad_rows: (1-based data row, reason) of rows that were left out.
     """
 
-    graphs: tuple[Data, ...]
+    graphs: MoleculeGraphs
+    y: NDArray[np.float32]
     smiles: tuple[str, ...]
     ids: tuple[str, ...]
     splits: dict[str, NDArray[np.int64]]
     targets: tuple[str, ...]
     kind: Kind
-    featurizer: Featurizer
     name: str
     notes: tuple[str, ...] = ()
     bad_rows: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def featurizer(self) -> Featurizer:
+        """What the atom and bond columns mean."""
+        return self.graphs.featurizer
 
 
 def random_splits(
@@ -93,40 +96,30 @@ def make_molecules(
         bad_rows: "fail" on a SMILES that cannot be read, or "skip" it.
         place: names the place of a row in the user's file, for error messages.
     """
-    encode = get_featurizer(featurizer)
-    values = torch.from_numpy(np.asarray(y, dtype=np.float32).reshape(len(smiles), len(targets)))
-    graphs: list[Data] = []
-    kept: list[int] = []
-    bad: list[tuple[int, str]] = []
-    for row, text in enumerate(with_progress(smiles, f"Reading molecules of {name}")):
-        try:
-            graph = encode(text)
-        except ValueError as reason:
-            if bad_rows == "fail":
-                raise DetError(
-                    f"{place(row)}: the SMILES {text!r} cannot be read: {reason}. "
-                    "Mend the row, or set data.bad_rows=skip to leave such rows out."
-                ) from None
-            bad.append((row + 1, str(reason)))
-            continue
-        graph.y = values[row : row + 1]  # (1, targets)
-        graphs.append(graph)
-        kept.append(row)
-    if not graphs:
-        first = f" The first, at {place(bad[0][0] - 1)}: {bad[0][1]}." if bad else ""
+    graphs, bad = featurize(smiles, featurizer, f"Reading molecules of {name}")
+    if bad and bad_rows == "fail":
+        row, reason = bad[0]
+        raise DetError(
+            f"{place(row)}: the SMILES {smiles[row]!r} cannot be read: {reason}. "
+            "Mend the row, or set data.bad_rows=skip to leave such rows out."
+        )
+    if len(graphs) == 0:
+        first = f" The first, at {place(bad[0][0])}: {bad[0][1]}." if bad else ""
         raise DetError(f"{name}: no valid molecule among {len(smiles)} rows.{first} Check the SMILES column.")
+    unread = {row for row, _ in bad}
+    kept = [row for row in range(len(smiles)) if row not in unread]
     skipped = (f"{len(bad)} of {len(smiles)} rows were left out: their SMILES cannot be read",) if bad else ()
     return Molecules(
-        graphs=tuple(graphs),
+        graphs=graphs,
+        y=np.asarray(y, dtype=np.float32).reshape(len(smiles), len(targets))[kept],
         smiles=tuple(smiles[row] for row in kept),
         ids=tuple(ids[row] if ids is not None else str(row + 1) for row in kept),
         splits=renumber(splits, kept, len(smiles)),
         targets=tuple(targets),
         kind=kind,
-        featurizer=encode,
         name=name,
         notes=(*notes, *skipped),
-        bad_rows=tuple(bad),
+        bad_rows=tuple((row + 1, reason) for row, reason in bad),
     )
 
 

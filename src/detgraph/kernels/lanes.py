@@ -61,12 +61,19 @@ class Layout:
         """(rows, lanes), the same number in all lanes of a head, to (rows, heads)."""
         return torch.from_numpy(lanes)[:, :: 2 ** int(self.shift)][:, : self.heads]
 
+    def spread(self, per_head: Tensor) -> Array:
+        """(rows, heads) to (rows, lanes): each head's number in all of its lanes, 0 in padding."""
+        array = per_head.detach().numpy()
+        if self.heads == self.lanes:
+            return np.ascontiguousarray(array)
+        out = np.zeros((len(array), self.lanes), np.float32)
+        share = 1 << int(self.shift)
+        out[:, : self.heads * share] = array.repeat(share, axis=1)
+        return out
+
     def to_lanes(self, per_head: Tensor) -> Array:
         """(heads,) to (lanes,), 0 in padding."""
-        out = np.zeros(self.lanes, np.float32)
-        values = per_head.detach().numpy().repeat(2 ** int(self.shift))
-        out[: len(values)] = values
-        return out
+        return self.spread(per_head[None])[0]
 
 
 @cache

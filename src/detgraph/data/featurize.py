@@ -1,0 +1,145 @@
+"""From many SMILES to graphs: in parallel, with progress, kept in files that are mapped into memory.
+
+The folder of a set of molecules is named after their SMILES and the featurizer, so it never goes stale.
+"""
+
+import hashlib
+import json
+import multiprocessing
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detgraph.data.featurizers import MoleculeCodes, get_featurizer
+from detgraph.data.fetch import cache_folder
+from detgraph.data.molecule_graphs import MoleculeGraphs
+from detgraph.data.paths import Bonds, Paths
+from detgraph.data.progress import with_progress
+
+VERSION = 1  # of codes and files: to be raised when either changes
+CHUNK = 512  # SMILES that a process reads at a time
+FEW = 4096  # so many are read at once, without processes and files
+
+ARRAYS: dict[str, tuple[type[np.generic], int]] = {  # type and columns; 0 = as many as the featurizer has
+    "atoms": (np.uint8, 0),
+    "sizes": (np.int64, 1),
+    "bond_counts": (np.int64, 1),
+    "ends": (np.uint16, 2),
+    "kinds": (np.uint8, 1),
+    "path_atom": (np.uint16, 1),
+    "path_before": (np.uint16, 1),
+    "path_bond": (np.uint8, 1),
+    "path_distance": (np.uint8, 1),
+}
+Arrays = dict[str, NDArray[Any]]
+
+
+class Featurized(NamedTuple):
+    """The molecules that could be read, and (row, reason) of the others."""
+
+    graphs: MoleculeGraphs
+    bad: list[tuple[int, str]]
+
+
+def featurize(smiles: Sequence[str], featurizer: str, description: str) -> Featurized:
+    """Graphs of all SMILES; those of many are computed once and then mapped from the cache."""
+    if len(smiles) <= FEW:
+        return read_chunk(with_progress(smiles, description), featurizer)
+    folder = cache_folder() / "molecules" / content_key(smiles, featurizer)
+    if not folder.is_dir():
+        write_cache(folder, smiles, featurizer, description)
+    return read_cache(folder, featurizer)
+
+
+def read_chunk(smiles: Iterator[str] | Sequence[str], featurizer: str) -> Featurized:
+    """Graphs of some SMILES."""
+    encode = get_featurizer(featurizer)
+    good, bad = list[MoleculeCodes](), list[tuple[int, str]]()
+    for row, text in enumerate(smiles):
+        try:
+            good.append(encode(text))
+        except ValueError as reason:
+            bad.append((row, str(reason)))
+    return Featurized(MoleculeGraphs.of(encode, good), bad)
+
+
+def read_many(smiles: Sequence[str], featurizer: str) -> Iterator[Featurized]:
+    """Chunk after chunk of any number of SMILES, read by as many processes as there are cores."""
+    chunks = [smiles[start : start + CHUNK] for start in range(0, len(smiles), CHUNK)]
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(os.cpu_count(), context) as pool:
+        yield from pool.map(partial(read_chunk, featurizer=featurizer), chunks)
+
+
+def content_key(smiles: Sequence[str], featurizer: str) -> str:
+    """A name for these molecules under this featurizer."""
+    digest = hashlib.sha256(f"{VERSION} {featurizer}".encode())
+    for text in smiles:
+        digest.update(b"\n" + text.encode())
+    return digest.hexdigest()[:32]
+
+
+def write_cache(folder: Path, smiles: Sequence[str], featurizer: str, description: str) -> None:
+    """Fill a folder; it gets its name only when all is there."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(tempfile.mkdtemp(prefix="unfinished-", dir=folder.parent))
+    try:
+        files = {name: (unfinished / f"{name}.bin").open("wb") for name in ARRAYS}
+        bad = list[tuple[int, str]]()
+        chunks = range(0, len(smiles), CHUNK)
+        for start, part in zip(with_progress(chunks, description), read_many(smiles, featurizer), strict=True):
+            for name, array in to_arrays(part.graphs).items():
+                files[name].write(np.ascontiguousarray(array, ARRAYS[name][0]).tobytes())
+            bad += [(start + row, reason) for row, reason in part.bad]
+        for file in files.values():
+            file.close()
+        (unfinished / "bad.json").write_text(json.dumps(bad), encoding="utf-8")
+        unfinished.rename(folder)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+
+
+def read_cache(folder: Path, featurizer: str) -> Featurized:
+    """Map a folder into memory."""
+    encode = get_featurizer(featurizer)
+
+    def read(name: str) -> NDArray[Any]:
+        kind, columns = ARRAYS[name]
+        width = columns or len(encode.atom_sizes)
+        file = folder / f"{name}.bin"
+        rows = file.stat().st_size // (width * np.dtype(kind).itemsize)
+        shape = (rows, width) if width > 1 or columns == 0 else (rows,)
+        return np.memmap(file, kind, "r", shape=shape) if rows else np.empty(shape, kind)
+
+    bonds = Bonds(from_counts(read("sizes")), from_counts(read("bond_counts")), read("ends"), read("kinds"))
+    paths = Paths(*(read(f"path_{field}") for field in Paths._fields))
+    bad = json.loads((folder / "bad.json").read_text(encoding="utf-8"))
+    return Featurized(
+        MoleculeGraphs(encode, read("atoms"), bonds, paths), [(row, reason) for row, reason in bad]
+    )
+
+
+def to_arrays(graphs: MoleculeGraphs) -> Arrays:
+    """What a file holds of each part."""
+    return {
+        "atoms": graphs.atoms,
+        "sizes": graphs.sizes,
+        "bond_counts": np.diff(graphs.bonds.start),
+        "ends": graphs.bonds.ends,
+        "kinds": graphs.bonds.kinds,
+        **{f"path_{name}": array for name, array in graphs.paths._asdict().items()},
+    }
+
+
+def from_counts(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each part begins, and the end: (parts + 1,)."""
+    return np.concatenate([[0], np.cumsum(counts)])

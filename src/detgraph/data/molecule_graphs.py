@@ -1,0 +1,80 @@
+"""Molecules as flat arrays: all their atoms, bonds and shortest paths one after the other."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import overload
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch_geometric.data import Data
+from typing_extensions import override
+
+from detgraph.data.featurizers import Featurizer, MoleculeCodes
+from detgraph.data.paths import Bonds, Paths, pairs_before, shortest_paths
+
+
+@dataclass(frozen=True, eq=False)
+class MoleculeGraphs(Sequence[Data]):
+    """Many molecules, in memory or mapped from files; ``graphs[i]`` is a PyG graph.
+
+    ``x`` is int64 (atoms, atom columns), ``edge_index`` int64 (2, bonds·2) in both directions, ``edge_attr``
+    int64 (bonds·2, bond columns).
+    """
+
+    featurizer: Featurizer
+    atoms: NDArray[np.uint8]  # (atoms, columns)
+    bonds: Bonds
+    paths: Paths
+
+    @classmethod
+    def of(cls, featurizer: Featurizer, molecules: Sequence[MoleculeCodes]) -> "MoleculeGraphs":
+        """The molecules with their shortest paths."""
+        columns = len(featurizer.atom_sizes)
+        atoms = [np.empty((0, columns), np.uint8), *(molecule.atoms for molecule in molecules)]
+        ends = [np.empty((0, 2), np.uint16), *(molecule.ends for molecule in molecules)]
+        kinds = [np.empty(0, np.uint8), *(molecule.kinds for molecule in molecules)]
+        bonds = Bonds(
+            np.cumsum([len(part) for part in atoms]),
+            np.cumsum([len(part) for part in ends]),
+            np.concatenate(ends),
+            np.concatenate(kinds),
+        )
+        return cls(featurizer, np.concatenate(atoms), bonds, shortest_paths(bonds))
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """(molecules,) atoms of each."""
+        return np.diff(self.bonds.atom_start)
+
+    @cached_property
+    def pair_start(self) -> NDArray[np.int64]:
+        """(molecules + 1,) where each molecule's pairs begin."""
+        return pairs_before(self.sizes)
+
+    @override
+    def __len__(self) -> int:
+        return len(self.bonds.atom_start) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> Data: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Data]: ...
+
+    @override
+    def __getitem__(self, index: int | slice) -> Data | list[Data]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(len(self))[index]]
+        i = range(len(self))[index]
+        own = slice(self.bonds.start[i], self.bonds.start[i + 1])
+        ends = torch.from_numpy(self.bonds.ends[own].astype(np.int64)).repeat_interleave(2, dim=0)
+        ends[1::2] = ends[1::2].flip(1)
+        kinds = torch.from_numpy(self.featurizer.bond_columns(self.bonds.kinds[own]))
+        atoms = self.atoms[self.bonds.atom_start[i] : self.bonds.atom_start[i + 1]]
+        return Data(
+            x=torch.from_numpy(atoms.astype(np.int64)),
+            edge_index=ends.t().contiguous(),
+            edge_attr=kinds.repeat_interleave(2, dim=0),
+        )
