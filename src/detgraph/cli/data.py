@@ -170,10 +170,10 @@ def _describe(data: Dataset) -> None:
             *((split, f"{int(mask.sum()):,} nodes") for split, mask in masks.items()),
         ]
     elif isinstance(data, Molecules):
-        y = torch.cat([graph.y for graph in data.graphs])  # (molecules, targets)
+        y = torch.from_numpy(data.y)  # (molecules, targets)
         rows = [
             ("molecules", f"{len(data.graphs):,}"),
-            ("atoms", f"{sum(graph.num_nodes for graph in data.graphs):,}"),
+            ("atoms", f"{int(data.graphs.sizes.sum()):,}"),
             *((split, f"{len(rows):,} molecules") for split, rows in data.splits.items()),
         ]
         for column, target in enumerate(data.targets):

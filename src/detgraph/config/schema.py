@@ -215,12 +215,18 @@ class MoleculeModelConfig(ResidualModelConfig):
     max_degree: Count = 64
     max_distance: Count = 40
     walk_steps: Annotated[int, Field(ge=0)] = 0
-    """Steps of the random-walk encoding added to each atom; 0 = none."""
+    """Steps of random walks: each atom's input is told the chances to be back; 0 = none."""
+    walk_bias: bool = False
+    """Random walks between two atoms also bias their attention."""
+    messages: bool = False
+    """Each layer first passes messages along bonds."""
 
     @model_validator(mode="after")
     def _has_effect(self) -> "MoleculeModelConfig":
         if self.share_layers and self.semantic_heads is not None:
             raise ValueError("model.semantic_heads has no effect with model.share_layers: remove it")
+        if self.walk_bias and not self.walk_steps:
+            raise ValueError("model.walk_bias needs model.walk_steps of 1 or more")
         if self.tau == "learnable" and self.mutual_bias == "both":  # one set, the same scores: the same map
             raise ValueError("model.tau=learnable has no effect on molecules with model.mutual_bias=both")
         return self

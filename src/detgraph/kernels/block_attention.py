@@ -17,15 +17,20 @@ from detgraph.kernels.lanes import PARALLEL, Array, draw_seed, dropout_limit, fo
 from detgraph.kernels.vector import LANES, exp, fill, keep, load, maximum, store
 
 
-class Blocks(NamedTuple):
+class BlockIndex(NamedTuple):
     """Where each graph's nodes and pairs begin, (graphs + 1,) each."""
 
     start: Array
     first_pair: Array
 
+    @classmethod
+    def of(cls, sizes: Array) -> "BlockIndex":
+        """Graphs of so many nodes."""
+        return cls(np.concatenate([[0], np.cumsum(sizes)]), np.concatenate([[0], np.cumsum(sizes**2)]))
+
 
 def block_attention(
-    query: Tensor, key: Tensor, value: Tensor, bias: Tensor, blocks: Blocks, dropout: float
+    query: Tensor, key: Tensor, value: Tensor, bias: Tensor, blocks: BlockIndex, dropout: float
 ) -> tuple[Tensor, Tensor]:
     r""":math:`h_i = \sum_j \mathrm{softmax}_j(q_i \cdot k_j / \sqrt{d} + b_{ij})\, v_j` over i's graph.
 
@@ -47,7 +52,7 @@ def block_attention(
 class _BlockAttention(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, query: Tensor, key: Tensor, value: Tensor, bias: Tensor, blocks: Blocks, dropout: float
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, bias: Tensor, blocks: BlockIndex, dropout: float
     ) -> tuple[Tensor, Tensor]:
         _, heads, channels = query.shape
         form = layout(heads, channels)

@@ -7,12 +7,12 @@ import torch
 from numba import njit, prange
 from torch import Tensor
 
-from detgraph.kernels.block_attention import Blocks
+from detgraph.kernels.block_attention import BlockIndex
 from detgraph.kernels.lanes import PARALLEL, Array, fold, layout, use_threads
 from detgraph.kernels.vector import LANES, absolute, fill, load, sign, store
 
 
-def block_l1(x: Tensor, blocks: Blocks) -> Tensor:
+def block_l1(x: Tensor, blocks: BlockIndex) -> Tensor:
     """``Σ_d |x_i - x_j|_d`` of all pairs of each graph: (nodes, heads, channels) to (pairs, heads)."""
     out: Tensor = _BlockL1.apply(x, blocks)  # type: ignore[no-untyped-call]  # torch
     return out
@@ -20,7 +20,7 @@ def block_l1(x: Tensor, blocks: Blocks) -> Tensor:
 
 class _BlockL1(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, blocks: Blocks) -> Tensor:
+    def forward(ctx: Any, x: Tensor, blocks: BlockIndex) -> Tensor:
         _, heads, channels = x.shape
         form = layout(heads, channels)
         rows = form.pack(x)

@@ -3,7 +3,8 @@
 from detgraph.nn.ego import EgoBatch, EgoDET
 from detgraph.nn.layer import DualAttention, DualEncoderLayer
 from detgraph.nn.model import DET, DualEncoding
-from detgraph.nn.molecule import MoleculeBatch, MoleculeDET
+from detgraph.nn.molecule import MoleculeDET
+from detgraph.nn.molecule_batch import MoleculeBatch
 from detgraph.nn.neighborhood import Dense, Neighborhood, Sparse
 from detgraph.nn.network import NetworkDET
 

@@ -2,23 +2,25 @@
 
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 Readout = Literal["virtual", "sum", "mean"]
 
 
-def read_out(x: Tensor, mask: Tensor, form: Readout) -> Tensor:
-    """The state of each graph of a padded batch.
+def read_out(x: Tensor, graph: Tensor, graphs: int, form: Literal["sum", "mean"]) -> Tensor:
+    """Sum or mean of the nodes of each graph.
 
     Args:
-        x: (batch, 1 + nodes, channels), the virtual node first.
-        mask: (batch, nodes), True = the node exists.
-        form: the virtual node's state, or the sum or mean of the real nodes' states.
+        x: (nodes, channels).
+        graph: (nodes,) the graph each node belongs to.
+        graphs: how many graphs there are.
+        form: sum or mean.
 
     Returns:
-        (batch, channels)
+        (graphs, channels)
     """
-    if form == "virtual":
-        return x[:, 0]
-    total = (x[:, 1:] * mask[:, :, None]).sum(dim=1)
-    return total if form == "sum" else total / mask.sum(dim=1, keepdim=True)
+    total = x.new_zeros((graphs, x.size(1))).index_add(0, graph, x)
+    if form == "sum":
+        return total
+    return total / torch.bincount(graph, minlength=graphs)[:, None]

@@ -8,10 +8,11 @@ from torch.nn import functional
 
 from detgraph.kernels import fused_on
 from detgraph.kernels.attention import Plan, dual_attention
+from detgraph.kernels.block_attention import block_attention
 from detgraph.kernels.dropout import Dropout, drop
 from detgraph.kernels.semantic import FORMS
 from detgraph.kernels.sparse_linear import sparse_linear
-from detgraph.nn.neighborhood import Dense, Neighborhood, SemanticSet, Sparse
+from detgraph.nn.neighborhood import Blocks, Dense, Neighborhood, SemanticSet, Sparse
 from detgraph.nn.semantic import SEMANTIC_FORMS, BiasForm, SemanticForm, attention_bias
 from detgraph.nn.structural import STRUCTURAL_FORMS, StructuralForm
 
@@ -151,6 +152,12 @@ class DualEncoderLayer(nn.Module):
         )
 
     @property
+    def one_softmax(self) -> bool:
+        """Whether, over one set of nodes, both encoders have the same logits, those of dot products and ⊖."""
+        alike = not self.uses_semantic or self.mutual_bias == "both"
+        return self.uses_structural and self.structural_form == "dot" and alike
+
+    @property
     def tau(self) -> Tensor | float:
         """The share of the structural encoder."""
         return self.tau_logit.sigmoid() if self.fixed_tau is None else self.fixed_tau
@@ -224,6 +231,19 @@ class DualEncoderLayer(nn.Module):
             )
         if self.operator is not None:
             z = self.operator(states, neighborhood)
+        if isinstance(neighborhood, Blocks) and self.one_softmax and fused_on(x):
+            bias = query.new_zeros(()) if position_bias is None else position_bias
+            if self.uses_semantic:
+                assert z is not None
+                bias = bias + attention_bias(z, self.semantic_bias)  # (pairs, heads)
+            dropout = self.attention_dropout.p if self.training else 0.0
+            pairs = int(neighborhood.index.first_pair[-1])
+            attended, weights = block_attention(
+                query, key, value, bias.expand(pairs, self.heads), neighborhood.index, dropout
+            )
+            return LayerOutput(
+                self.finish(x, attended), states, z, weights, weights if self.uses_semantic else None
+            )
         if first is not None:
             assert isinstance(neighborhood, Dense)
             neighborhood, x = neighborhood.first(first), x[:, :first]

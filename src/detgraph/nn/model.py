@@ -1,6 +1,6 @@
 """DET: embedded nodes in, states out, through a stack of dual-encoder layers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -114,6 +114,7 @@ class DET(nn.Module):
         position_bias: Tensor | None = None,
         semantic_states: Tensor | None = None,
         first: int | None = None,
+        local: Callable[[int, Tensor], Tensor] | None = None,
     ) -> Encoded:
         """Encode all nodes.
 
@@ -123,6 +124,7 @@ class DET(nn.Module):
             position_bias: added to the structural scores of every layer.
             semantic_states: what a shared ⊖ compares, (..., nodes, channels); default ``x``.
             first: only the first nodes' final states are wanted (dense neighbourhoods).
+            local: what a layer at some depth adds to its input first, e.g. messages along bonds.
         """
         z = None
         if self.operator is not None:
@@ -133,6 +135,8 @@ class DET(nn.Module):
             assert isinstance(layer, DualEncoderLayer)
             last = depth == len(self.layers) - 1
             inputs = x if depth == 0 else self.between(x)
+            if local is not None:
+                inputs = inputs + local(depth, inputs)
             outputs.append(layer.encode(inputs, neighborhood, position_bias, z, first if last else None))
             x = outputs[-1].x
         return Encoded(self.norm(x), outputs)

@@ -1,40 +1,27 @@
-"""DET on molecules: whole graphs, dense, with Graphormer's structural encoder."""
+"""DET on molecules: whole graphs with Graphormer's structural encoder."""
 
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
+from detgraph.kernels.choice import fused_on
+from detgraph.kernels.dropout import Dropout
 from detgraph.nn.heads import Readout, read_out
-from detgraph.nn.model import DET, DualEncoding, Encoded
-from detgraph.nn.neighborhood import Dense
-from detgraph.nn.positions import DegreeEncoding, DistanceBias, PathBias, RandomWalkEncoding
-
-
-class MoleculeBatch(NamedTuple):
-    """A padded batch of molecules; code 0 is padding everywhere."""
-
-    atoms: Tensor  # (batch, nodes, columns) atom codes
-    degree: Tensor  # (batch, nodes) degree + 1
-    distance: Tensor  # (batch, nodes, nodes) shortest-path distance + 1
-    kinds: Tensor  # (kinds, columns) codes of each kind of bond
-    paths: Tensor  # (batch, nodes, nodes, hops) kind + 1 of each bond on the way
-    y: Tensor  # (batch, targets), NaN = missing
-    walk: Tensor | None = None  # (batch, nodes, steps) return probabilities, for models that read them
-
-    @property
-    def mask(self) -> Tensor:
-        """(batch, nodes), True = the atom exists."""
-        return self.degree > 0
+from detgraph.nn.messages import BondMessages
+from detgraph.nn.model import DET, DualEncoding
+from detgraph.nn.molecule_batch import MoleculeBatch
+from detgraph.nn.neighborhood import Blocks
+from detgraph.nn.padding import Padding
+from detgraph.nn.positions import DegreeEncoding, PathBias, WalkBias
 
 
 class MoleculeDET(nn.Module):
     """Atoms → DET → one vector of predictions a molecule.
 
     Args:
-        atom_codes: number of atom codes, padding included.
-        bond_codes: number of bond codes, padding included.
+        atom_sizes: codes of each column of an atom.
+        bond_sizes: codes of each column of a bond.
         targets: number of predictions.
         channels: size of the states.
         heads: attention heads.
@@ -45,14 +32,16 @@ class MoleculeDET(nn.Module):
         hops: longest path whose bonds are read one by one.
         max_degree: rows of the degree tables; larger degrees share the last.
         max_distance: rows of the distance table; larger distances share the last.
-        walk_steps: steps of the random-walk encoding, 0 = none.
+        walk_steps: steps of random walks, added to each atom's input (the chance to be back); 0 = none.
+        walk_bias: whether walks between two atoms also bias their attention.
+        messages: whether each layer first passes messages along bonds.
     """
 
     def __init__(
         self,
         *,
-        atom_codes: int,
-        bond_codes: int,
+        atom_sizes: Sequence[int],
+        bond_sizes: Sequence[int],
         targets: int,
         channels: int = 80,
         heads: int = 8,
@@ -64,16 +53,23 @@ class MoleculeDET(nn.Module):
         max_degree: int = 64,
         max_distance: int = 40,
         walk_steps: int = 0,
+        walk_bias: bool = False,
+        messages: bool = False,
     ) -> None:
         super().__init__()
-        self.atom = nn.Embedding(atom_codes, channels, padding_idx=0)
+        self.atom = nn.Embedding(1 + sum(atom_sizes), channels, padding_idx=0)
+        offset = 1 + torch.tensor([0, *atom_sizes[:-1]]).cumsum(0)  # where each column's codes begin
+        self.register_buffer("atom_offset", offset, persistent=False)
+        self.atom_offset: Tensor
         self.degree = DegreeEncoding(channels, max_degree)
-        self.walk = RandomWalkEncoding(channels, walk_steps) if walk_steps else None
-        self.distance = DistanceBias(heads, max_distance)
-        self.path = PathBias(bond_codes, heads, hops)
+        self.walk = nn.Linear(walk_steps, channels) if walk_steps else None
+        self.walk_bias = WalkBias(walk_steps, heads) if walk_steps and walk_bias else None
+        self.position = PathBias(bond_sizes, heads, hops, max_distance)
         self.virtual = nn.Parameter(torch.zeros(channels))
-        self.virtual_bias = nn.Parameter(torch.zeros(heads))
-        self.input_dropout = nn.Dropout(encoding.dropout)
+        self.input_dropout = Dropout(encoding.dropout)
+        self.messages = nn.ModuleList(
+            BondMessages(channels, 1 + sum(bond_sizes)) for _ in range(layers if messages else 0)
+        )
         self.det = DET(
             [
                 encoding.layer(
@@ -89,34 +85,54 @@ class MoleculeDET(nn.Module):
         for module in self.modules():
             if isinstance(module, nn.Linear):  # Graphormer's start: small weights, smaller the deeper
                 nn.init.normal_(module.weight, std=0.02 / layers**0.5)
-                nn.init.zeros_(module.bias)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
             elif isinstance(module, nn.Embedding):
                 nn.init.normal_(module.weight, std=0.02)
-                nn.init.zeros_(module.weight[0].detach())  # row 0 is padding
+                nn.init.zeros_(module.weight[0].detach())  # row 0 is not used
         nn.init.normal_(self.virtual, std=0.02)
 
     def forward(self, batch: MoleculeBatch) -> Tensor:
-        """Predictions, (batch, targets)."""
-        encoded = self.encode(batch, first=1 if self.readout == "virtual" else None)
-        state = read_out(encoded.x, batch.mask, self.readout)
+        """Predictions, (molecules, targets)."""
+        x = self.encode(batch)
+        if self.readout == "virtual":
+            state = x[batch.sizes.cumsum(0) - batch.sizes]
+        else:
+            state = read_out(x[batch.node], batch.molecule, len(batch.sizes), self.readout)
         out: Tensor = self.out(state)
         return out
 
-    def encode(self, batch: MoleculeBatch, first: int | None = None) -> Encoded:
-        """States of virtual node and atoms, or of the ``first`` only, (batch, 1 + nodes, channels)."""
-        atoms = self.atom(batch.atoms).sum(dim=2) + self.degree(batch.degree)
+    def encode(self, batch: MoleculeBatch) -> Tensor:
+        """Final states of virtual nodes and atoms, (nodes, channels)."""
+        atoms = self.atom(batch.atoms + self.atom_offset).sum(dim=1) + self.degree(batch.degree)
         if self.walk is not None:
-            atoms = atoms + self.walk(batch.walk)
-        x = torch.cat([self.virtual.expand(len(atoms), 1, -1), atoms], dim=1)
-        neighborhood = Dense.from_mask(functional.pad(batch.mask, (1, 0), value=True))
-        encoded: Encoded = self.det(
-            self.input_dropout(x), neighborhood, self.position_bias(batch), first=first
-        )
-        return encoded
+            atoms = atoms + self.walk(batch.walks[batch.path_self])
+        nodes = len(batch.node) + len(batch.sizes)
+        x = self.input_dropout(self.virtual.expand(nodes, -1).index_copy(0, batch.node, atoms))
+        blocks, bias = Blocks(batch.sizes), self.pair_bias(batch)
+        if fused_on(x):
+            encoded: Tensor = self.det(x, blocks, bias, local=self.local(batch, batch.bonds)).x
+            return encoded
+        padding = Padding(blocks)
+        local = self.local(batch, padding.place[batch.bonds])
+        padded: Tensor = self.det(
+            padding.states(x), padding.neighborhood, padding.scores(bias), local=local
+        ).x
+        return padding.flatten(padded)
 
-    def position_bias(self, batch: MoleculeBatch) -> Tensor:
-        """Distance and path biases, and the virtual node's, (batch, heads, 1 + nodes, 1 + nodes)."""
-        bias = self.distance(batch.distance) + self.path(batch.kinds, batch.paths)
-        virtual = self.virtual_bias[:, None, None]
-        bias = torch.cat([virtual.expand(*bias.shape[:3], 1), bias], dim=3)
-        return torch.cat([virtual.expand(*bias.shape[:2], 1, bias.size(3)), bias], dim=2)
+    def pair_bias(self, batch: MoleculeBatch) -> Tensor:
+        """What positions add to the structural scores, (pairs, heads)."""
+        bias: Tensor = self.position(batch.paths, int((batch.sizes**2).sum()))
+        return bias if self.walk_bias is None else self.walk_bias(bias, batch.walks, batch.path_pair)
+
+    def local(self, batch: MoleculeBatch, bonds: Tensor) -> Callable[[int, Tensor], Tensor] | None:
+        """The messages of each layer; ``bonds`` are numbers of nodes in the batch, padded or not."""
+        if not len(self.messages):
+            return None
+        codes = self.position.codes[batch.bond_kinds]
+
+        def pass_messages(depth: int, x: Tensor) -> Tensor:
+            update: Tensor = self.messages[depth](x.reshape(-1, x.size(-1)), bonds, codes)
+            return update.view_as(x)
+
+        return pass_messages

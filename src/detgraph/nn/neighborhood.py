@@ -15,6 +15,9 @@ from torch import Tensor
 from torch_geometric.utils import softmax as segment_softmax
 from typing_extensions import override
 
+from detgraph.kernels.block_attention import BlockIndex
+from detgraph.kernels.block_distance import block_l1
+from detgraph.kernels.choice import fused_on
 from detgraph.kernels.pairs import PairIndex
 
 SemanticSet = Literal["union", "fetched"]
@@ -210,3 +213,58 @@ class Sparse(Neighborhood):
         messages = weights[:, :, None] * self.at_source(values)  # (pairs, heads, dim)
         out = messages.new_zeros((self.num_nodes, *messages.shape[1:]))
         return out.index_add(0, self.target, messages)
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks(Neighborhood):
+    """Whole small graphs one after the other, without padding: every pair of nodes of the same graph.
+
+    Nodes are (nodes, heads, dim), scores (pairs, heads), graph by graph and row by row.
+    """
+
+    sizes: Tensor  # (graphs,) nodes of each
+
+    @cached_property
+    def structural(self) -> Tensor:  # type: ignore[override]  # computed where it is asked for
+        """All pairs belong to both sets."""
+        return torch.ones((1, 1), dtype=torch.bool, device=self.sizes.device)
+
+    @property
+    def semantic(self) -> Tensor:  # type: ignore[override]  # computed where it is asked for
+        """The same set."""
+        return self.structural
+
+    @cached_property
+    def index(self) -> BlockIndex:
+        """The graphs as the fused kernels read them."""
+        return BlockIndex.of(self.sizes.numpy())
+
+    @cached_property
+    def pairs(self) -> Sparse:
+        """The same pairs in a list."""
+        graph = torch.repeat_interleave(torch.arange(len(self.sizes)), self.sizes)
+        start = self.sizes.cumsum(0) - self.sizes
+        target = torch.repeat_interleave(torch.arange(len(graph)), self.sizes[graph])
+        first = (self.sizes**2).cumsum(0) - self.sizes**2
+        within = torch.arange(len(target)) - first[graph[target]]
+        return Sparse.from_pairs(target, start[graph[target]] + within % self.sizes[graph[target]], len(graph))
+
+    @override
+    def dot(self, a: Tensor, b: Tensor) -> Tensor:
+        return self.pairs.dot(a, b)
+
+    @override
+    def l1(self, a: Tensor, b: Tensor) -> Tensor:
+        return block_l1(a, self.index) if a is b and fused_on(a) else self.pairs.l1(a, b)
+
+    @override
+    def outer_sum(self, a: Tensor, b: Tensor) -> Tensor:
+        return self.pairs.outer_sum(a, b)
+
+    @override
+    def softmax(self, scores: Tensor, members: Tensor) -> Tensor:
+        return self.pairs.softmax(scores, members)
+
+    @override
+    def aggregate(self, weights: Tensor, values: Tensor) -> Tensor:
+        return self.pairs.aggregate(weights, values)

@@ -1,15 +1,21 @@
-"""Where a node stands: degree, random walks, shortest-path distance, and bonds along the path."""
+"""Where an atom stands: degree, random walks, shortest-path distance, and bonds along the path."""
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
+
+from detgraph.kernels.choice import fused_on
+from detgraph.kernels.path_bias import path_bias
+
+Paths = tuple[Tensor, Tensor, Tensor, Tensor]  # pair, shorter path, last bond, distance: see `MoleculeBatch`
 
 
 class DegreeEncoding(nn.Module):
     r"""Degree centrality, :math:`c_i = f_c(\deg(v_i))`, as an embedding added to the node's state.
 
     Graphormer keeps one table for incoming and one for outgoing edges; bonds have no direction, so both
-    are read at the same degree.
+    are read at the same degree. Row 0 is not used.
     """
 
     def __init__(self, channels: int, max_degree: int = 64) -> None:
@@ -18,70 +24,74 @@ class DegreeEncoding(nn.Module):
         self.outgoing = nn.Embedding(max_degree, channels, padding_idx=0)
 
     def forward(self, degree: Tensor) -> Tensor:
-        """(batch, nodes) degrees + 1, 0 for padding, to (batch, nodes, channels)."""
-        degree = degree.clamp(max=self.incoming.num_embeddings - 1)
-        out: Tensor = self.incoming(degree) + self.outgoing(degree)
+        """(atoms,) degrees to (atoms, channels)."""
+        code = (degree + 1).clamp(max=self.incoming.num_embeddings - 1)
+        out: Tensor = self.incoming(code) + self.outgoing(code)
         return out
-
-
-class RandomWalkEncoding(nn.Module):
-    r"""Random-walk return probabilities, :math:`w_i = W\,[P_{ii}, (P^2)_{ii}, \dots, (P^K)_{ii}] + b`.
-
-    :math:`P = D^{-1} A`. Not in the paper: an extra that tells apart atoms of rings of different sizes.
-    """
-
-    def __init__(self, channels: int, steps: int) -> None:
-        super().__init__()
-        self.linear = nn.Linear(steps, channels)
-
-    def forward(self, walk: Tensor) -> Tensor:
-        """(batch, nodes, steps) probabilities to (batch, nodes, channels)."""
-        out: Tensor = self.linear(walk)
-        return out
-
-
-class DistanceBias(nn.Module):
-    r"""Shortest-path distance, :math:`d_{ij} = f_d(\mathrm{spd}(v_i, v_j))`, one number a head."""
-
-    def __init__(self, heads: int, max_distance: int = 40) -> None:
-        super().__init__()
-        self.table = nn.Embedding(max_distance, heads, padding_idx=0)
-
-    def forward(self, distance: Tensor) -> Tensor:
-        """(batch, nodes, nodes) distances + 1, 0 = none, to (batch, heads, nodes, nodes)."""
-        out: Tensor = self.table(distance.clamp(max=self.table.num_embeddings - 1))
-        return out.permute(0, 3, 1, 2)
 
 
 class PathBias(nn.Module):
-    r"""Bonds along the shortest path, :math:`e_{ij} = \frac{1}{L} \sum_t W_t\, \bar b(\mathrm{bond}_t)`.
+    r"""Distance and bonds along the shortest path, one number a head.
 
-    :math:`\bar b` is the mean embedding of a bond's columns and :math:`W_t` the matrix of the t-th hop.
+    .. math:: b_{ij} = f_d(\mathrm{spd}(v_i, v_j)) + \frac{1}{L} \sum_{t=1}^{L} W_t\, \bar b(\mathrm{bond}_t)
+
+    :math:`\bar b` is the mean embedding of a bond's columns, :math:`W_t` the matrix of the t-th hop. Pairs
+    with a virtual node have a number of their own. Without a path there is no bias.
+
+    Args:
+        bond_sizes: codes of each column of a bond.
+        heads: attention heads.
+        hops: longest path whose bonds are read.
+        max_distance: rows of the distance table; larger distances share the last.
     """
 
-    def __init__(self, codes: int, heads: int, hops: int = 40) -> None:
+    def __init__(self, bond_sizes: Sequence[int], heads: int, hops: int = 40, max_distance: int = 40) -> None:
         super().__init__()
-        self.bond = nn.Embedding(codes, heads, padding_idx=0)
+        self.distance = nn.Embedding(max_distance, heads, padding_idx=0)
+        self.bond = nn.Embedding(1 + sum(bond_sizes), heads, padding_idx=0)
         self.hop = nn.Parameter(torch.randn(hops, heads, heads) * 0.02)
+        self.virtual = nn.Parameter(torch.zeros(heads))
+        columns = torch.cartesian_prod(*(torch.arange(size) for size in bond_sizes)).view(-1, len(bond_sizes))
+        offset = 1 + torch.tensor([0, *bond_sizes[:-1]]).cumsum(0)
+        self.register_buffer("codes", columns + offset, persistent=False)  # (kinds, columns)
+        self.codes: Tensor
 
-    def forward(self, kinds: Tensor, paths: Tensor) -> Tensor:
-        """Bias of every pair.
+    def forward(self, paths: Paths, pairs: int) -> Tensor:
+        """The bias of all pairs of nodes, (pairs, heads)."""
+        longest = int(paths[3].max()) - 1
+        hop = self.hop[: max(min(longest, len(self.hop)), 1)]
+        bonds = torch.einsum("kh,thg->tkg", self.bond(self.codes).mean(dim=1), hop)  # (hops, kinds, heads)
+        base = self.virtual.expand(pairs, -1)
+        form = path_bias if fused_on(base) else path_bias_by_length
+        return form(self.distance.weight, bonds, paths, base)
 
-        Args:
-            kinds: (kinds, columns) codes of each kind of bond in the batch.
-            paths: (batch, nodes, nodes, hops) kind + 1 of each bond on the way, 0 after the end.
 
-        Returns:
-            (batch, heads, nodes, nodes)
-        """
-        batch, nodes, _, hops = paths.shape
-        hops = min(hops, self.hop.size(0))
-        bond = functional.pad(
-            self.bond(kinds).mean(dim=1), (0, 0, 1, 0)
-        )  # (1 + kinds, heads), row 0 = no bond
-        table = torch.einsum("kh,thg->tkg", bond, self.hop[:hops])  # (hops, 1 + kinds, heads)
-        index = paths[..., :hops] + torch.arange(hops, device=paths.device) * bond.size(0)
-        length = (paths[..., :hops] > 0).sum(dim=-1).clamp(min=1)
-        # embedding_bag sums over the path without holding a (batch, nodes, nodes, hops, heads) tensor.
-        summed = functional.embedding_bag(index.flatten(0, 2), table.flatten(0, 1), mode="sum")
-        return (summed.view(batch, nodes, nodes, -1) / length[..., None]).permute(0, 3, 1, 2)
+def path_bias_by_length(distances: Tensor, bonds: Tensor, paths: Paths, base: Tensor) -> Tensor:
+    """`path_bias` in plain torch: all paths of one bond, then of two, and so on."""
+    pair, before, bond, distance = paths
+    length, hops = distance - 1, len(bonds)
+    sums = base.new_zeros((len(pair), base.size(1)))
+    for bonds_read in range(1, int(length.max()) + 1):
+        here = (length == bonds_read).nonzero()[:, 0]
+        longer = sums[before[here]]
+        if bonds_read <= hops:
+            longer = longer + bonds[bonds_read - 1, bond[here]]
+        sums = sums.index_copy(0, here, longer)
+    codes = distance.clamp(max=len(distances) - 1)
+    known = torch.where((codes > 0)[:, None], distances[codes], 0.0)
+    return base.index_copy(0, pair, known + sums / length.clamp(1, hops)[:, None])
+
+
+class WalkBias(nn.Module):
+    r"""Random walks between two atoms, :math:`w_{ij} = W\,[P_{ij}, (P^2)_{ij}, \dots, (P^K)_{ij}]`, a head.
+
+    :math:`P = D^{-1} A`. Not in the paper: an extra that knows rings and branches.
+    """
+
+    def __init__(self, steps: int, heads: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(steps, heads, bias=False)
+
+    def forward(self, bias: Tensor, walks: Tensor, pair: Tensor) -> Tensor:
+        """Add to the bias (pairs, heads) what walks (atom pairs, steps) tell."""
+        return bias.index_add(0, pair, self.linear(walks))

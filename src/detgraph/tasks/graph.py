@@ -1,7 +1,6 @@
 """Property prediction: one or many targets of whole molecules."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import isnan, nan
 from typing import Any
 
@@ -10,28 +9,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
-from torch_geometric.utils import degree
 from torchmetrics.functional.classification import binary_auroc
 
 from detgraph.config import GraphConfig
 from detgraph.data.molecules import Molecules
-from detgraph.data.paths import return_probabilities, shortest_paths
-from detgraph.data.progress import with_progress
 from detgraph.errors import DetError
 from detgraph.nn import MoleculeBatch, MoleculeDET
 from detgraph.tasks.base import Metrics, Split, Task
-
-
-@dataclass(frozen=True)
-class EncodedMolecule:
-    """A molecule as the model reads it, unpadded; code 0 is kept for padding."""
-
-    atoms: NDArray[np.int64]  # (nodes, columns)
-    degree: NDArray[np.int64]  # (nodes,)
-    distance: NDArray[np.uint8]  # (nodes, nodes)
-    paths: NDArray[np.uint8]  # (nodes, nodes, hops)
-    y: NDArray[np.float32]  # (targets,)
-    walk: NDArray[np.float32]  # (nodes, steps)
+from detgraph.tasks.molecule_batches import make_batch
 
 
 class GraphTask(Task):
@@ -45,8 +30,8 @@ class GraphTask(Task):
         self.higher_is_better = not self.regression
         model, features = config.model, data.featurizer
         self.model = MoleculeDET(
-            atom_codes=1 + sum(features.atom_sizes),
-            bond_codes=1 + sum(features.bond_sizes),
+            atom_sizes=features.atom_sizes,
+            bond_sizes=features.bond_sizes,
             targets=len(data.targets),
             channels=model.channels,
             heads=model.heads,
@@ -58,8 +43,9 @@ class GraphTask(Task):
             max_degree=model.max_degree,
             max_distance=model.max_distance,
             walk_steps=model.walk_steps,
+            walk_bias=model.walk_bias,
+            messages=model.messages,
         )
-        self.kinds, self.molecules = encode_molecules(data, model.hops, model.walk_steps)
         y = training_targets(data)
         center = np.nanmean(y, axis=0) if self.regression else np.zeros(y.shape[1])
         spread = np.nanstd(y, axis=0) if self.regression else np.ones(y.shape[1])
@@ -92,37 +78,23 @@ class GraphTask(Task):
         parts = []
         for start in range(0, len(order), chunk):
             part = order[start : start + chunk]
-            parts.append(part[np.argsort([len(self.molecules[i].atoms) for i in part], kind="stable")])
+            parts.append(part[np.argsort(self.data.graphs.sizes[part], kind="stable")])
         sorted_order = np.concatenate(parts)
         groups = [sorted_order[start : start + size] for start in range(0, len(order), size)]
         for index in rng.permutation(len(groups)):
             yield self.collate(groups[index])
 
     def collate(self, index: NDArray[np.int64]) -> MoleculeBatch:
-        """A padded batch of the molecules at ``index``."""
-        molecules = [self.molecules[i] for i in index]
-        nodes = max(len(m.atoms) for m in molecules)
-        hops = max(1, *(m.paths.shape[2] for m in molecules))  # single atoms have no path at all
-        size, columns = len(molecules), molecules[0].atoms.shape[1]
-        atoms = np.zeros((size, nodes, columns), dtype=np.int64)
-        degrees = np.zeros((size, nodes), dtype=np.int64)
-        distance = np.zeros((size, nodes, nodes), dtype=np.int64)
-        paths = np.zeros((size, nodes, nodes, hops), dtype=np.int64)
-        walk = np.zeros((size, nodes, self.config.model.walk_steps), dtype=np.float32)
-        for row, m in enumerate(molecules):
-            n = len(m.atoms)
-            walk[row, :n] = m.walk
-            atoms[row, :n], degrees[row, :n] = m.atoms, m.degree
-            distance[row, :n, :n], paths[row, :n, :n, : m.paths.shape[2]] = m.distance, m.paths
-        arrays = (atoms, degrees, distance, self.kinds, paths, np.stack([m.y for m in molecules]), walk)
-        return MoleculeBatch(*(torch.from_numpy(array).to(self.device) for array in arrays))
+        """A batch of the molecules at ``index``."""
+        batch = make_batch(self.data.graphs, self.data.y, index, self.config.model.walk_steps)
+        return batch.to(self.device)
 
     @torch.no_grad()
     def predict(self, split: Split) -> Tensor:
         """Predictions in the user's units (probabilities for classification), (molecules, targets)."""
         self.eval()
         index = self.data.splits[split]
-        order = np.argsort([len(self.molecules[i].atoms) for i in index], kind="stable")
+        order = np.argsort(self.data.graphs.sizes[index], kind="stable")
         out = torch.empty(len(index), len(self.data.targets))
         size = self.config.training.batch_size
         for start in range(0, len(index), size):
@@ -137,7 +109,7 @@ class GraphTask(Task):
 
     def labels(self, split: Split) -> Tensor:
         """(molecules, targets), NaN = missing."""
-        return torch.from_numpy(np.stack([self.molecules[i].y for i in self.data.splits[split]]))
+        return torch.from_numpy(self.data.y[self.data.splits[split]])
 
     def score(self, predicted: Tensor, y: Tensor) -> Metrics:
         """Metrics of predictions in the user's units; of several targets the mean, then each."""
@@ -185,8 +157,7 @@ class GraphTask(Task):
 
     def fingerprint(self) -> str:
         """SMILES, targets and splits."""
-        labels = np.stack([molecule.y for molecule in self.molecules])
-        return self.digest("\n".join(self.data.smiles), labels, *self.data.splits.values())
+        return self.digest("\n".join(self.data.smiles), self.data.y, *self.data.splits.values())
 
     def describe(self) -> str:
         """Counts of molecules and targets."""
@@ -196,7 +167,7 @@ class GraphTask(Task):
 
     def memory(self) -> int:
         """Attention maps and states of the largest batch."""
-        nodes = 1 + max(len(m.atoms) for m in self.molecules)
+        nodes = 1 + int(self.data.graphs.sizes.max())
         model, size = self.config.model, self.config.training.batch_size
         per_layer = size * (
             4 * model.heads * nodes**2 + nodes * (10 * model.channels + 2 * model.ffn_channels)
@@ -209,7 +180,7 @@ def training_targets(data: Molecules) -> NDArray[np.float32]:
     index = data.splits["train"]
     if len(index) == 0:
         raise DetError(f"{data.name}: no molecule is in the training split. Put some rows into `train`.")
-    y = np.concatenate([data.graphs[i].y.numpy() for i in index])
+    y = data.y[index]
     for target, values in zip(data.targets, y.T, strict=True):
         if np.isnan(values).all():
             raise DetError(
@@ -217,28 +188,3 @@ def training_targets(data: Molecules) -> NDArray[np.float32]:
                 "Fill it in for some of them, or leave it out of data.targets."
             )
     return y
-
-
-def encode_molecules(
-    data: Molecules, hops: int, walk_steps: int
-) -> tuple[NDArray[np.int64], list[EncodedMolecule]]:
-    """The kinds of bonds in the data (kinds, columns), and every molecule as the model reads it."""
-    atom_offset = 1 + np.cumsum((0, *data.featurizer.atom_sizes[:-1]))  # column c starts here in the table
-    bond_offset = 1 + np.cumsum((0, *data.featurizer.bond_sizes[:-1]))
-    bonds = np.concatenate([graph.edge_attr.numpy() for graph in data.graphs])
-    columns = len(data.featurizer.bond_sizes)
-    kinds, kind_of = np.unique(bonds.reshape(-1, columns), axis=0, return_inverse=True)
-    if len(kinds) == 0:  # nothing but single atoms
-        kinds = np.zeros((1, columns), dtype=np.int64)
-    start, encoded = 0, []
-    for graph in with_progress(data.graphs, "shortest paths"):
-        nodes, edges = graph.num_nodes, graph.edge_index.size(1)
-        distance, paths = shortest_paths(
-            graph.edge_index.numpy(), kind_of.reshape(-1)[start : start + edges], nodes, hops
-        )
-        start += edges
-        degrees = degree(graph.edge_index[1], nodes, dtype=torch.long).numpy() + 1
-        walk = return_probabilities(graph.edge_index.numpy(), nodes, walk_steps)
-        atoms, y = graph.x.numpy() + atom_offset, graph.y.numpy().reshape(-1)
-        encoded.append(EncodedMolecule(atoms, degrees, distance, paths, y, walk))
-    return kinds + bond_offset, encoded
