@@ -88,7 +88,7 @@ def test_defined_symbols_sees_members_and_no_more(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("tau", "count"), [(1.0, "489,481"), (0.5, "489,562")])
 def test_parameter_counts_of_the_page(tau: float, count: str) -> None:
     model = MoleculeDET(
-        atom_codes=64, bond_codes=64, targets=1, encoding=DualEncoding(tau=tau, share_layers=True)
+        atom_sizes=(63,), bond_sizes=(63,), targets=1, encoding=DualEncoding(tau=tau, share_layers=True)
     )
     assert f"{sum(parameter.numel() for parameter in model.parameters()):,}" == count
     assert count in PAGE.read_text(encoding="utf-8")

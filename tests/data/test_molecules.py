@@ -9,12 +9,19 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from torch_geometric.data import Data
 
-from detgraph.data.featurizers import FEATURIZERS, ZINC_ATOMS, get_featurizer
+from detgraph.data.featurizers import FEATURIZERS, ZINC_ATOMS, Featurizer, get_featurizer
+from detgraph.data.molecule_graphs import MoleculeGraphs
 from detgraph.data.molecules import make_molecules, random_splits, read_molecules
 from detgraph.errors import DetError
 
 STANDARD, ZINC = get_featurizer("standard"), get_featurizer("zinc")
+
+
+def graph_of(featurizer: Featurizer, smiles: str) -> Data:
+    """A PyG graph."""
+    return MoleculeGraphs.of(featurizer, [featurizer(smiles)])[0]
 
 
 def write(path: Path, text: str) -> Path:
@@ -23,11 +30,11 @@ def write(path: Path, text: str) -> Path:
 
 
 def words(smiles: str) -> list[str]:
-    return [ZINC_ATOMS[code] for code in ZINC(smiles).x[:, 0].tolist()]
+    return [ZINC_ATOMS[code] for code in graph_of(ZINC, smiles).x[:, 0].tolist()]
 
 
 def test_standard_graph_of_ethanol() -> None:
-    graph = STANDARD("CCO")
+    graph = graph_of(STANDARD, "CCO")
     assert graph.x.dtype == graph.edge_index.dtype == graph.edge_attr.dtype == torch.int64
     assert graph.x.shape == (3, 9)
     assert graph.x[:, 0].tolist() == [6, 6, 8]
@@ -40,7 +47,7 @@ def test_standard_graph_of_ethanol() -> None:
 @pytest.mark.parametrize("smiles", ["C", "[Na+]", "[H][H]", "CC.O", "[238U]", "F/C=C/F", "c1cc[nH]c1", "*C"])
 def test_codes_stay_in_their_columns(name: str, smiles: str) -> None:
     featurizer = get_featurizer(name)
-    graph = featurizer(smiles)
+    graph = graph_of(featurizer, smiles)
     assert graph.edge_index.shape[1] == graph.edge_attr.shape[0]
     for codes, sizes in ((graph.x, featurizer.atom_sizes), (graph.edge_attr, featurizer.bond_sizes)):
         assert codes.shape[1] == len(sizes)
@@ -49,27 +56,27 @@ def test_codes_stay_in_their_columns(name: str, smiles: str) -> None:
 
 
 def test_single_atom_has_no_bonds() -> None:
-    graph = ZINC("C")
+    graph = graph_of(ZINC, "C")
     assert graph.x.tolist() == [[0]]
     assert graph.edge_index.shape == (2, 0)
     assert graph.edge_attr.shape == (0, 1)
 
 
 def test_value_out_of_range_gets_the_last_code() -> None:
-    charges = STANDARD("[Mn+7]").x[:, 3].tolist()
+    charges = graph_of(STANDARD, "[Mn+7]").x[:, 3].tolist()
     assert charges == [STANDARD.atom_sizes[3] - 1]
 
 
 def test_zinc_words() -> None:
     assert words("C[C@H](F)[NH3+]") == ["C", "C H1", "F", "N H3 +"]
     assert words("c1cc[nH]c1") == ["C", "C", "C", "N", "C"]
-    assert ZINC("[Si]").x.tolist() == [[len(ZINC_ATOMS)]]
-    assert sorted(ZINC("c1ccccc1").edge_attr[:, 0].tolist()) == [1] * 6 + [2] * 6
+    assert graph_of(ZINC, "[Si]").x.tolist() == [[len(ZINC_ATOMS)]]
+    assert sorted(graph_of(ZINC, "c1ccccc1").edge_attr[:, 0].tolist()) == [1] * 6 + [2] * 6
 
 
 def test_text_after_a_blank_is_not_read() -> None:
-    assert STANDARD("CCO |(0,0,0;1,0,0;2,0,0)|").x.tolist() == STANDARD("CCO").x.tolist()
-    assert STANDARD("[H]OC ethanol").x.shape[0] == 2  # explicit hydrogens are removed
+    assert graph_of(STANDARD, "CCO |(0,0,0;1,0,0;2,0,0)|").x.tolist() == graph_of(STANDARD, "CCO").x.tolist()
+    assert graph_of(STANDARD, "[H]OC ethanol").x.shape[0] == 2  # explicit hydrogens are removed
 
 
 @pytest.mark.parametrize(
@@ -83,7 +90,7 @@ def test_text_after_a_blank_is_not_read() -> None:
 )
 def test_reason_of_a_bad_smiles(smiles: str, reason: str, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ValueError, match=reason):
-        STANDARD(smiles)
+        graph_of(STANDARD, smiles)
     assert capfd.readouterr() == ("", "")  # RDKit prints nothing of its own
 
 
@@ -111,7 +118,7 @@ def test_zinc_codes_are_the_official_ones() -> None:
         for number, text in enumerate(smiles):
             nodes = slice(*official[f"{split}_node_ptr"][number : number + 2])
             edges = slice(*official[f"{split}_edge_ptr"][number : number + 2])
-            graph = ZINC(text)
+            graph = graph_of(ZINC, text)
             agree += signature(
                 graph.x[:, 0].tolist(), graph.edge_index.numpy(), graph.edge_attr[:, 0].tolist()
             ) == signature(
@@ -143,7 +150,7 @@ def test_read_table(tmp_path: Path, kind: str) -> None:
         "valid": [1],
         "test": [2],
     }
-    y = torch.cat([graph.y for graph in molecules.graphs])
+    y = torch.from_numpy(molecules.y)
     assert y.dtype == torch.float32
     assert y.shape == (3, 2)
     torch.testing.assert_close(y[:, 0], torch.tensor([1.5, float("nan"), -2.0]), equal_nan=True)
@@ -166,7 +173,7 @@ def test_sizes_of_a_random_split() -> None:
 
 def test_no_targets_to_predict_only(tmp_path: Path) -> None:
     molecules = read_molecules(write(tmp_path / "m.csv", "smiles\nCCO\n"), targets=[])
-    assert molecules.graphs[0].y.shape == (1, 0)
+    assert molecules.y[:1].shape == (1, 0)
 
 
 def test_limit(tmp_path: Path) -> None:
@@ -225,7 +232,7 @@ def test_classes_may_be_missing(tmp_path: Path) -> None:
     path = write(tmp_path / "m.csv", "smiles,toxic\nC,1\nCC,\nCCC,0\n")
     molecules = read_molecules(path, targets=["toxic"], kind="classification")
     assert molecules.kind == "classification"
-    assert molecules.graphs[1].y.isnan().all()
+    assert np.isnan(molecules.y[1]).all()
 
 
 def test_make_molecules_from_lists() -> None:

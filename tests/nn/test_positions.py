@@ -1,68 +1,83 @@
-"""Positions: degree, distance, bonds along the path (against a loop), and the triple encoder."""
+"""Positions: degree, distance and bonds along the path (against a loop), walks, and the triple encoder."""
 
+import networkx  # type: ignore[import-untyped]  # it has no types
+import numpy as np
+import pytest
 import torch
+from molecule_batches import FEATURES, batch_of, random_molecule
 
-from detgraph.nn.positions import DegreeEncoding, DistanceBias, PathBias
+from detgraph.nn.positions import DegreeEncoding, PathBias, code_offsets
 from detgraph.nn.triple import TripleEncoder
 
 HEADS = 4
 
 
-def test_degree_reads_both_tables_and_nothing_for_padding() -> None:
+def test_degree_reads_both_tables() -> None:
     degree = DegreeEncoding(8, max_degree=5)
-    out = degree(torch.tensor([[0, 1, 4, 9]]))
-    assert (out[0, 0] == 0).all()
-    torch.testing.assert_close(out[0, 1], degree.incoming.weight[1] + degree.outgoing.weight[1])
-    torch.testing.assert_close(out[0, 3], out[0, 2])  # larger degrees share the last row
+    out = degree(torch.tensor([0, 3, 9]))
+    torch.testing.assert_close(out[0], degree.incoming.weight[1] + degree.outgoing.weight[1])
+    torch.testing.assert_close(out[2], out[1])  # larger degrees share the last row
 
 
-def test_distance_is_one_number_a_head_and_none_for_unreachable_pairs() -> None:
-    bias = DistanceBias(HEADS, max_distance=6)
-    distance = torch.tensor([[[1, 2, 0], [2, 1, 0], [0, 0, 99]]])
-    out = bias(distance)
-    assert out.shape == (1, HEADS, 3, 3)
-    torch.testing.assert_close(out[0, :, 0, 1], bias.table.weight[2])
-    torch.testing.assert_close(out[0, :, 2, 2], bias.table.weight[5])
-    assert (out[0, :, 2, :2] == 0).all()
+def test_columns_have_codes_of_their_own() -> None:
+    rows, offset = code_offsets((5, 3, 2))
+    assert (rows, offset.tolist()) == (11, [1, 6, 9])
+    rows, offset = code_offsets((5, 3), column_codes=512)
+    assert (rows, offset.tolist()) == (1025, [1, 513])
 
 
-def random_paths(batch: int, nodes: int, hops: int, kinds: int) -> torch.Tensor:
-    """Kinds + 1 along random paths of random lengths, 0 after the end."""
-    length = torch.randint(hops + 1, (batch, nodes, nodes, 1))
-    return torch.randint(1, kinds + 1, (batch, nodes, nodes, hops)) * (torch.arange(hops) < length)
+def bias_of(hops: int = 3, max_distance: int = 5) -> PathBias:
+    torch.manual_seed(0)
+    bias = PathBias(FEATURES.bond_sizes, HEADS, hops, max_distance)
+    with torch.no_grad():
+        for parameter in bias.parameters():
+            parameter.normal_()
+    return bias
 
 
-def test_path_bias_equals_a_loop() -> None:
-    bias = PathBias(codes=9, heads=HEADS, hops=5).double()
-    bias.hop.data.normal_()
-    kinds = torch.tensor([[1, 4], [2, 5], [3, 0]])  # the last bond has one code, and a padding code
-    paths = random_paths(2, 3, 5, len(kinds))
-    expected = torch.zeros(2, HEADS, 3, 3, dtype=torch.double)
-    for b in range(2):
-        for i in range(3):
-            for j in range(3):
-                steps = [kind - 1 for kind in paths[b, i, j].tolist() if kind > 0]
-                for t, kind in enumerate(steps):
-                    bond = torch.stack([bias.bond.weight[code] for code in kinds[kind].tolist()]).mean(dim=0)
-                    expected[b, :, i, j] += bond @ bias.hop[t] / len(steps)
-    torch.testing.assert_close(bias(kinds, paths), expected)
+@pytest.mark.parametrize("kernels", ["auto", "torch"])
+def test_path_bias_equals_a_loop(kernels: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DETGRAPH_KERNELS", kernels)
+    bias, sizes = bias_of(), (6, 1, 9)
+    several = [random_molecule(size, seed=size, rings=0) for size in sizes]
+    batch = batch_of(several)
+    out = bias(batch.paths, int((batch.sizes**2).sum()))
+    start = 0
+    for molecule, size in zip(several, sizes, strict=True):
+        square = out[start : start + (size + 1) ** 2].view(size + 1, size + 1, HEADS)
+        start += (size + 1) ** 2
+        torch.testing.assert_close(square[0], bias.virtual.expand(size + 1, -1))
+        torch.testing.assert_close(square[:, 0], bias.virtual.expand(size + 1, -1))
+        graph = networkx.Graph()
+        graph.add_nodes_from(range(size))
+        for (i, j), kind in zip(molecule.ends.tolist(), molecule.kinds.tolist(), strict=True):
+            graph.add_edge(i, j, kind=kind)
+        for i, others in networkx.all_pairs_shortest_path(graph):
+            for j, way in others.items():
+                length = len(way) - 1
+                expected = bias.distance.weight[min(length + 1, 4)].clone()
+                for t in range(min(length, 3)):
+                    first, second = np.unravel_index(
+                        graph.edges[way[t], way[t + 1]]["kind"], FEATURES.bond_sizes
+                    )
+                    bond = (bias.bond.weight[1 + first] + bias.bond.weight[3 + second]) / 2
+                    expected += bond @ bias.hop[t] / min(length, 3)
+                torch.testing.assert_close(square[i + 1, j + 1], expected)
 
 
-def test_path_bias_reads_no_further_than_its_hops() -> None:
-    bias = PathBias(codes=4, heads=HEADS, hops=2)
-    kinds = torch.tensor([[1], [2]])
-    paths = random_paths(1, 3, 6, 2)
-    torch.testing.assert_close(bias(kinds, paths), bias(kinds, paths[..., :2]))
+def test_both_forms_have_the_same_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    bias = bias_of()
+    batch = batch_of([random_molecule(size, seed=size) for size in (7, 2, 12)])
+    upstream = torch.randn(int((batch.sizes**2).sum()), HEADS)
 
+    def gradients() -> list[torch.Tensor]:
+        out = bias(batch.paths, len(upstream))
+        return list(torch.autograd.grad((out * upstream).sum(), list(bias.parameters())))
 
-def test_path_bias_reaches_every_used_parameter() -> None:
-    bias = PathBias(codes=4, heads=HEADS, hops=2)
-    bias(torch.tensor([[1], [2]]), torch.tensor([[[[1, 2]]]])).sum().backward()
-    assert bias.hop.grad is not None
-    assert bias.bond.weight.grad is not None
-    assert (bias.hop.grad != 0).all()
-    assert (bias.bond.weight.grad[1:3] != 0).all()
-    assert (bias.bond.weight.grad[[0, 3]] == 0).all()
+    fused = gradients()
+    monkeypatch.setenv("DETGRAPH_KERNELS", "torch")
+    for ours, expected in zip(fused, gradients(), strict=True):
+        torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_triples_are_encoded_one_by_one_and_in_order() -> None:

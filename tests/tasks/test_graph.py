@@ -63,7 +63,7 @@ def test_batches_hold_molecules_of_like_size_in_random_order() -> None:
     task = graph_task(molecules(np.arange(20.0)[:, None]))
     orders, largest = [], []
     for epoch in range(4):
-        sizes = [batch.mask.sum(dim=1) for batch in task.batches(epoch)]
+        sizes = [batch.sizes for batch in task.batches(epoch)]
         spans = sorted((int(s.min()), int(s.max())) for s in sizes)
         assert all(before[1] <= after[0] for before, after in pairwise(spans))
         orders.append([float(batch.y.sum()) for batch in task.batches(epoch)])
@@ -94,48 +94,24 @@ def test_predictions_stand_in_the_order_of_the_split() -> None:
     torch.testing.assert_close(other.predict("train").flip(0), task.predict("train"), rtol=1e-4, atol=1e-4)
 
 
-def test_padding_is_zero_and_codes_fit_their_tables() -> None:
+def test_codes_fit_their_tables() -> None:
     task = graph_task()
     batch = task.collate(np.array([17, 2]))  # methane and benzene
-    assert batch.mask.sum(dim=1).tolist() == [1, 6]
-    for field in (batch.atoms, batch.degree, batch.distance, batch.paths):
-        assert not field[0, 1:].any()
-    assert not batch.distance[0, :, 1:].any()
-    assert batch.degree[1].tolist() == [3] * 6  # two neighbours, plus one
-    parameters = dict(task.named_parameters())
-    assert int(batch.atoms.max()) < len(parameters["model.atom.weight"])
-    assert 0 < int(batch.kinds.min()) <= int(batch.kinds.max()) < len(parameters["model.path.bond.weight"])
-    assert int(batch.paths.max()) <= len(batch.kinds)
-
-
-def test_columns_of_atoms_and_bonds_have_codes_of_their_own() -> None:
-    task = graph_task()
+    assert batch.sizes.tolist() == [2, 7]
+    assert batch.degree.tolist() == [0] + [2] * 6
     features = task.data.featurizer
-    for sizes, codes in (
-        (features.atom_sizes, np.concatenate([m.atoms for m in task.molecules])),
-        (features.bond_sizes, task.kinds),
-    ):
-        start = 1 + np.cumsum([0, *sizes[:-1]])
-        assert (codes >= start).all()
-        assert (codes < start + sizes).all()
+    assert (batch.atoms < torch.tensor(features.atom_sizes)).all()
+    assert (batch.path_bond < features.bond_kinds).all()
 
 
 def test_paths_tell_the_bonds() -> None:
-    task = graph_task(everywhere(["CC=O", "C#N"]))
-    single, double, triple = (
-        task.molecules[m].paths[i, j, 0] for m, i, j in ((0, 0, 1), (0, 1, 2), (1, 0, 1))
-    )
+    batch = graph_task(everywhere(["CC=O", "C#N"])).collate(np.array([0, 1]))
+    last = dict(zip(batch.path_pair.tolist(), batch.path_bond.tolist(), strict=True))
+    before = dict(zip(batch.path_pair.tolist(), batch.path_pair[batch.path_before].tolist(), strict=True))
+    single, double, triple = last[4 * 1 + 2], last[4 * 2 + 3], last[16 + 3 * 1 + 2]
     assert len({single, double, triple}) == 3
-    assert task.molecules[0].paths[0, 2].tolist() == [single, double]
-    graph = task.data.graphs[0]
-    codes = graph.edge_attr[0].numpy() + 1 + np.cumsum([0, *task.data.featurizer.bond_sizes[:-1]])
-    assert task.kinds[single - 1].tolist() == codes.tolist()
-
-
-def test_hops_limit_the_paths() -> None:
-    task = graph_task(model={"hops": 2})
-    assert max(m.paths.shape[2] for m in task.molecules) == 2
-    assert max(int(m.distance.max()) for m in task.molecules) > 3
+    assert last[4 * 1 + 3] == double  # from the first atom to the third, by way of the second
+    assert before[4 * 1 + 3] == 4 * 1 + 2
 
 
 # --- molecules --------------------------------------------------------------------------------------
@@ -351,11 +327,11 @@ def test_random_walks_tell_rings_apart() -> None:
     data = molecules(np.array([[1.0], [2.0]] * 8), smiles=["C1CC1", "C1CCCCC1"] * 8)
     task = graph_task(data, model={"walk_steps": 4, "readout": "mean"})
     batch = task.collate(np.array([0, 1]))
-    assert batch.walk is not None
-    assert batch.walk[0, 0, 2] == pytest.approx(1 / 4)  # back after 3 steps: only in the small ring
-    assert batch.walk[1, 0, 2] == 0
+    back = batch.walks[batch.path_self]
+    assert back[0, 2] == pytest.approx(1 / 4)  # after 3 steps: only in the small ring
+    assert back[3, 2] == 0
     torch.autograd.backward(task(batch)["main"])
     assert isinstance(task.model, MoleculeDET)
     assert task.model.walk is not None
-    assert task.model.walk.linear.weight.grad is not None
-    assert task.model.walk.linear.weight.grad.any()
+    assert task.model.walk.weight.grad is not None
+    assert task.model.walk.weight.grad.any()

@@ -220,6 +220,8 @@ class MoleculeModelConfig(ResidualModelConfig):
     """Random walks between two atoms also bias their attention."""
     messages: bool = False
     """Each layer first passes messages along bonds."""
+    column_codes: Count | None = None
+    """Rows that tables keep for each column of atoms and bonds; default: as many as it has codes."""
 
     @model_validator(mode="after")
     def _has_effect(self) -> "MoleculeModelConfig":

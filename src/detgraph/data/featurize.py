@@ -11,6 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from detgraph.data.featurizers import MoleculeCodes, get_featurizer
+from detgraph.data.featurizers import ReadCodes, get_featurizer, read_codes
 from detgraph.data.fetch import cache_folder
 from detgraph.data.molecule_graphs import MoleculeGraphs
 from detgraph.data.paths import Bonds, Paths
@@ -52,31 +53,20 @@ class Featurized(NamedTuple):
 def featurize(smiles: Sequence[str], featurizer: str, description: str) -> Featurized:
     """Graphs of all SMILES; those of many are computed once and then mapped from the cache."""
     if len(smiles) <= FEW:
-        return read_chunk(with_progress(smiles, description), featurizer)
+        read = read_codes(with_progress(smiles, description), featurizer)
+        return Featurized(MoleculeGraphs.of(get_featurizer(featurizer), read.molecules), read.bad)
     folder = cache_folder() / "molecules" / content_key(smiles, featurizer)
     if not folder.is_dir():
         write_cache(folder, smiles, featurizer, description)
     return read_cache(folder, featurizer)
 
 
-def read_chunk(smiles: Iterator[str] | Sequence[str], featurizer: str) -> Featurized:
-    """Graphs of some SMILES."""
-    encode = get_featurizer(featurizer)
-    good, bad = list[MoleculeCodes](), list[tuple[int, str]]()
-    for row, text in enumerate(smiles):
-        try:
-            good.append(encode(text))
-        except ValueError as reason:
-            bad.append((row, str(reason)))
-    return Featurized(MoleculeGraphs.of(encode, good), bad)
-
-
-def read_many(smiles: Sequence[str], featurizer: str) -> Iterator[Featurized]:
+def read_many(smiles: Sequence[str], featurizer: str) -> Iterator[ReadCodes]:
     """Chunk after chunk of any number of SMILES, read by as many processes as there are cores."""
     chunks = [smiles[start : start + CHUNK] for start in range(0, len(smiles), CHUNK)]
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(os.cpu_count(), context) as pool:
-        yield from pool.map(partial(read_chunk, featurizer=featurizer), chunks)
+        yield from pool.map(partial(read_codes, featurizer=featurizer), chunks)
 
 
 def content_key(smiles: Sequence[str], featurizer: str) -> str:
@@ -92,20 +82,25 @@ def write_cache(folder: Path, smiles: Sequence[str], featurizer: str, descriptio
     folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(prefix="unfinished-", dir=folder.parent))
     try:
-        files = {name: (unfinished / f"{name}.bin").open("wb") for name in ARRAYS}
-        bad = list[tuple[int, str]]()
-        chunks = range(0, len(smiles), CHUNK)
-        for start, part in zip(with_progress(chunks, description), read_many(smiles, featurizer), strict=True):
-            for name, array in to_arrays(part.graphs).items():
-                files[name].write(np.ascontiguousarray(array, ARRAYS[name][0]).tobytes())
-            bad += [(start + row, reason) for row, reason in part.bad]
-        for file in files.values():
-            file.close()
-        (unfinished / "bad.json").write_text(json.dumps(bad), encoding="utf-8")
+        write_arrays(unfinished, smiles, featurizer, description)
         unfinished.rename(folder)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
+
+
+def write_arrays(folder: Path, smiles: Sequence[str], featurizer: str, description: str) -> None:
+    """One file for each array, and one for the rows that could not be read."""
+    bad = list[tuple[int, str]]()
+    with ExitStack() as stack:
+        files = {name: stack.enter_context((folder / f"{name}.bin").open("wb")) for name in ARRAYS}
+        starts = with_progress(range(0, len(smiles), CHUNK), description)
+        for start, read in zip(starts, read_many(smiles, featurizer), strict=True):
+            graphs = MoleculeGraphs.of(get_featurizer(featurizer), read.molecules)
+            for name, array in to_arrays(graphs).items():
+                files[name].write(np.ascontiguousarray(array, ARRAYS[name][0]).tobytes())
+            bad += [(start + row, reason) for row, reason in read.bad]
+    (folder / "bad.json").write_text(json.dumps(bad), encoding="utf-8")
 
 
 def read_cache(folder: Path, featurizer: str) -> Featurized:

@@ -1,6 +1,6 @@
 """From a SMILES to integer codes: what the atom and bond columns mean."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, NamedTuple
@@ -72,6 +72,24 @@ class Featurizer:
             np.array(ends, np.uint16).reshape(-1, 2),
             np.ravel_multi_index(tuple(columns.T), self.bond_sizes).astype(np.uint8),
         )
+
+
+class ReadCodes(NamedTuple):
+    """The molecules that could be read, and (row, reason) of the others."""
+
+    molecules: list[MoleculeCodes]
+    bad: list[tuple[int, str]]
+
+
+def read_codes(smiles: Iterable[str], featurizer: str) -> ReadCodes:
+    """The codes of some SMILES."""
+    encode, read = get_featurizer(featurizer), ReadCodes([], [])
+    for row, text in enumerate(smiles):
+        try:
+            read.molecules.append(encode(text))
+        except ValueError as reason:
+            read.bad.append((row, str(reason)))
+    return read
 
 
 def parse_smiles(smiles: str) -> Any:

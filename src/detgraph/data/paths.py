@@ -41,7 +41,10 @@ def shortest_paths(bonds: Bonds) -> Paths:
     pair_start = pairs_before(sizes)
     pairs = int(pair_start[-1])
     paths = Paths(
-        np.empty(pairs, np.uint16), np.empty(pairs, np.uint16), np.empty(pairs, np.uint8), np.empty(pairs, np.uint8)
+        np.empty(pairs, np.uint16),
+        np.empty(pairs, np.uint16),
+        np.empty(pairs, np.uint8),
+        np.empty(pairs, np.uint8),
     )
     breadth_first(*bonds, pair_start, *paths)
     return paths
@@ -113,9 +116,7 @@ def breadth_first(
 
 
 @njit(**OPTIONS, parallel=True)
-def walk(
-    atom_start: Any, bond_start: Any, ends: Any, pair_start: Any, chances: Any
-) -> None:
+def walk(atom_start: Any, bond_start: Any, ends: Any, pair_start: Any, chances: Any) -> None:
     """Chance that a random walk from i is at j after 1, 2, … steps: (pairs, steps), row by row.
 
     ``P = D⁻¹A``; an atom without bonds goes nowhere.

@@ -1,8 +1,9 @@
 """Attention inside each of many small graphs, as one differentiable operation.
 
 Graphs lie one after the other, without padding: nodes ``start[g]`` to ``start[g + 1]`` are graph g, and its
-pairs, row by row, begin at ``first_pair[g]``. A graph's keys and values fit into the nearest cache, and all that
-belongs to a graph is written by one thread in a fixed order. Kept for the way back: one number a pair and head.
+pairs, row by row, begin at ``first_pair[g]``. A graph's keys and values fit into the nearest cache, and all
+that belongs to a graph is written by one thread in a fixed order. Kept for the way back: one number a pair
+and head.
 """
 
 from typing import Any, NamedTuple
@@ -132,7 +133,11 @@ def attend(
                     if limit > 0:
                         weight = weight * fill(grow) * keep(seed, np.uint32(pair), shift, limit)
                     for step in range(at, at + steps * LANES, LANES):
-                        store(out, i * width + step, load(out, i * width + step) + weight * load(v, j * width + step))
+                        store(
+                            out,
+                            i * width + step,
+                            load(out, i * width + step) + weight * load(v, j * width + step),
+                        )
 
 
 @njit(**PARALLEL)

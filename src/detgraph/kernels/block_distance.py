@@ -51,7 +51,9 @@ def distances(x: Array, start: Array, first_pair: Array, shift: Any, out: Array)
                 for block in range(blocks):
                     total = fill(np.float32(0))
                     for at in range(block * steps * LANES, (block + 1) * steps * LANES, LANES):
-                        total = total + absolute(load(x, (low + i) * width + at) - load(x, (low + j) * width + at))
+                        total = total + absolute(
+                            load(x, (low + i) * width + at) - load(x, (low + j) * width + at)
+                        )
                     total = fold(total, shift)
                     store(out, (first_pair[graph] + i * size + j) * lanes + block * LANES, total)
                     store(out, (first_pair[graph] + j * size + i) * lanes + block * LANES, total)

@@ -73,7 +73,8 @@ class Layout:
 
     def to_lanes(self, per_head: Tensor) -> Array:
         """(heads,) to (lanes,), 0 in padding."""
-        return self.spread(per_head[None])[0]
+        out: Array = self.spread(per_head[None])[0]
+        return out
 
 
 @cache

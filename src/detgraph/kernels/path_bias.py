@@ -10,11 +10,11 @@ from torch import Tensor
 from detgraph.kernels.lanes import Array
 
 
-def path_bias(distances: Tensor, bonds: Tensor, paths: "tuple[Tensor, ...]", base: Tensor) -> Tensor:
-    r""":math:`b_{ij} = d_{|p|} + \\frac{1}{L} \sum_{t \le L} e_{t, \mathrm{bond}_t}` at the pairs of paths.
+def path_bias(distances: Tensor, bonds: Tensor, paths: tuple[Tensor, ...], base: Tensor) -> Tensor:
+    r""":math:`b_{ij} = d_{|p|} + \frac{1}{L} \sum_{t \le L} e_{t, \mathrm{bond}_t}` at the pairs of paths.
 
-    A path is another one with a last bond, so its sum is that one's and one more term; paths that start at the
-    same atom come with the shorter ones first.
+    A path is another one with a last bond, so its sum is that one's and one more term; of paths that start at
+    the same atom the shorter ones come first.
 
     Args:
         distances: (distance codes, heads).
@@ -31,7 +31,9 @@ def path_bias(distances: Tensor, bonds: Tensor, paths: "tuple[Tensor, ...]", bas
 
 class _PathBias(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, distances: Tensor, bonds: Tensor, paths: tuple[Tensor, ...], base: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, distances: Tensor, bonds: Tensor, paths: tuple[Tensor, ...], base: Tensor
+    ) -> Tensor:
         arrays = tuple(tensor.numpy() for tensor in paths)
         out = base.detach().clone().numpy()
         sums = np.empty((len(arrays[0]), bonds.size(2)), np.float32)
@@ -73,7 +75,14 @@ def add_up(
 
 @njit(cache=True, error_model="numpy")
 def add_up_back(
-    flow: Array, pair: Any, before: Any, bond: Any, distance: Any, sums: Array, by_distance: Array, by_bond: Array
+    flow: Array,
+    pair: Any,
+    before: Any,
+    bond: Any,
+    distance: Any,
+    sums: Array,
+    by_distance: Array,
+    by_bond: Array,
 ) -> None:
     """Gradients of `add_up`: longest paths first; what ``flow`` has at pairs of paths is taken away."""
     hops, heads = len(by_bond), flow.shape[1]

@@ -13,7 +13,7 @@ from detgraph.nn.model import DET, DualEncoding
 from detgraph.nn.molecule_batch import MoleculeBatch
 from detgraph.nn.neighborhood import Blocks
 from detgraph.nn.padding import Padding
-from detgraph.nn.positions import DegreeEncoding, PathBias, WalkBias
+from detgraph.nn.positions import DegreeEncoding, PathBias, WalkBias, code_offsets
 
 
 class MoleculeDET(nn.Module):
@@ -35,6 +35,7 @@ class MoleculeDET(nn.Module):
         walk_steps: steps of random walks, added to each atom's input (the chance to be back); 0 = none.
         walk_bias: whether walks between two atoms also bias their attention.
         messages: whether each layer first passes messages along bonds.
+        column_codes: rows that the tables keep for each column of codes, if not as many as it has.
     """
 
     def __init__(
@@ -55,20 +56,22 @@ class MoleculeDET(nn.Module):
         walk_steps: int = 0,
         walk_bias: bool = False,
         messages: bool = False,
+        column_codes: int | None = None,
     ) -> None:
         super().__init__()
-        self.atom = nn.Embedding(1 + sum(atom_sizes), channels, padding_idx=0)
-        offset = 1 + torch.tensor([0, *atom_sizes[:-1]]).cumsum(0)  # where each column's codes begin
+        rows, offset = code_offsets(atom_sizes, column_codes)
+        self.atom = nn.Embedding(rows, channels, padding_idx=0)
         self.register_buffer("atom_offset", offset, persistent=False)
         self.atom_offset: Tensor
         self.degree = DegreeEncoding(channels, max_degree)
         self.walk = nn.Linear(walk_steps, channels) if walk_steps else None
         self.walk_bias = WalkBias(walk_steps, heads) if walk_steps and walk_bias else None
-        self.position = PathBias(bond_sizes, heads, hops, max_distance)
+        self.position = PathBias(bond_sizes, heads, hops, max_distance, column_codes)
         self.virtual = nn.Parameter(torch.zeros(channels))
         self.input_dropout = Dropout(encoding.dropout)
         self.messages = nn.ModuleList(
-            BondMessages(channels, 1 + sum(bond_sizes)) for _ in range(layers if messages else 0)
+            BondMessages(channels, self.position.bond.num_embeddings)
+            for _ in range(layers if messages else 0)
         )
         self.det = DET(
             [

@@ -1,4 +1,4 @@
-"""A batch of molecules without padding: graphs one after the other, a virtual node before the atoms of each."""
+"""A batch of molecules without padding: one after the other, a virtual node before the atoms of each."""
 
 from typing import NamedTuple
 

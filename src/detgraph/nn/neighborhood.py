@@ -242,12 +242,15 @@ class Blocks(Neighborhood):
     @cached_property
     def pairs(self) -> Sparse:
         """The same pairs in a list."""
-        graph = torch.repeat_interleave(torch.arange(len(self.sizes)), self.sizes)
+        device = self.sizes.device
+        graph = torch.repeat_interleave(torch.arange(len(self.sizes), device=device), self.sizes)
         start = self.sizes.cumsum(0) - self.sizes
-        target = torch.repeat_interleave(torch.arange(len(graph)), self.sizes[graph])
+        target = torch.repeat_interleave(torch.arange(len(graph), device=device), self.sizes[graph])
         first = (self.sizes**2).cumsum(0) - self.sizes**2
         within = torch.arange(len(target)) - first[graph[target]]
-        return Sparse.from_pairs(target, start[graph[target]] + within % self.sizes[graph[target]], len(graph))
+        return Sparse.from_pairs(
+            target, start[graph[target]] + within % self.sizes[graph[target]], len(graph)
+        )
 
     @override
     def dot(self, a: Tensor, b: Tensor) -> Tensor:

@@ -11,6 +11,17 @@ from detgraph.kernels.path_bias import path_bias
 Paths = tuple[Tensor, Tensor, Tensor, Tensor]  # pair, shorter path, last bond, distance: see `MoleculeBatch`
 
 
+def code_offsets(sizes: Sequence[int], column_codes: int | None = None) -> tuple[int, Tensor]:
+    """Rows of one table for all columns of codes, and where each column's codes begin; row 0 is not used.
+
+    Args:
+        sizes: codes of each column.
+        column_codes: rows kept for each column, if not as many as it has codes.
+    """
+    kept = torch.tensor([column_codes or size for size in sizes])
+    return 1 + int(kept.sum()), 1 + kept.cumsum(0) - kept
+
+
 class DegreeEncoding(nn.Module):
     r"""Degree centrality, :math:`c_i = f_c(\deg(v_i))`, as an embedding added to the node's state.
 
@@ -43,16 +54,24 @@ class PathBias(nn.Module):
         heads: attention heads.
         hops: longest path whose bonds are read.
         max_distance: rows of the distance table; larger distances share the last.
+        column_codes: see `code_offsets`.
     """
 
-    def __init__(self, bond_sizes: Sequence[int], heads: int, hops: int = 40, max_distance: int = 40) -> None:
+    def __init__(
+        self,
+        bond_sizes: Sequence[int],
+        heads: int,
+        hops: int = 40,
+        max_distance: int = 40,
+        column_codes: int | None = None,
+    ) -> None:
         super().__init__()
+        rows, offset = code_offsets(bond_sizes, column_codes)
         self.distance = nn.Embedding(max_distance, heads, padding_idx=0)
-        self.bond = nn.Embedding(1 + sum(bond_sizes), heads, padding_idx=0)
+        self.bond = nn.Embedding(rows, heads, padding_idx=0)
         self.hop = nn.Parameter(torch.randn(hops, heads, heads) * 0.02)
         self.virtual = nn.Parameter(torch.zeros(heads))
         columns = torch.cartesian_prod(*(torch.arange(size) for size in bond_sizes)).view(-1, len(bond_sizes))
-        offset = 1 + torch.tensor([0, *bond_sizes[:-1]]).cumsum(0)
         self.register_buffer("codes", columns + offset, persistent=False)  # (kinds, columns)
         self.codes: Tensor
 

@@ -45,6 +45,7 @@ class GraphTask(Task):
             walk_steps=model.walk_steps,
             walk_bias=model.walk_bias,
             messages=model.messages,
+            column_codes=model.column_codes,
         )
         y = training_targets(data)
         center = np.nanmean(y, axis=0) if self.regression else np.zeros(y.shape[1])

@@ -78,7 +78,7 @@ def gather(array: NDArray[Any], start: NDArray[np.int64], count: NDArray[np.int6
 def number_pairs(
     sizes: Any, first_path: Any, first_pair: Any, atom: Any, before: Any, pair: Any, shorter: Any, place: Any
 ) -> None:
-    """Each path's pair of nodes, the path one bond shorter, and the number of its pair of atoms row by row."""
+    """Each path's pair of nodes, the path one bond shorter, and its pair of atoms, numbered row by row."""
     for m in range(len(sizes)):
         size = sizes[m]
         for i in range(size):
