@@ -31,7 +31,11 @@ check: lint types test
 tables: setup  # README's tables, from results/
 	$(BIN)/python -m detgraph.report.readme README.md
 
-bench: setup  # speed beside peers, one JSON line each; ONLY=name for one figure
+.venv/bench: .venv/installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'
+	touch $@
+
+bench: .venv/bench  # speed beside peers, one JSON line each; ONLY=name for one figure
 	$(BIN)/python benchmarks/run.py $(if $(ONLY),--only $(ONLY))
 
 clean:

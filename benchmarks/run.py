@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import layers
+import molecules
 import networks
 import search
 
@@ -24,6 +25,10 @@ FIGURES: dict[str, Callable[[], dict[str, Any]]] = {
     "neighbor-refresh": search.neighbor_refresh,
     "cora-run": networks.cora_run,
     "million-nodes": networks.million_nodes,
+    "molecule-step-graphormer": molecules.step_beside_graphormer,
+    "molecule-step-gps": molecules.step_beside_gps,
+    "molecule-semantic": molecules.semantic_encoder,
+    "reading-smiles": molecules.reading_smiles,
 }
 
 

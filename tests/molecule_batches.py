@@ -9,7 +9,13 @@ from detgraph.data.molecule_graphs import MoleculeGraphs
 from detgraph.nn import MoleculeBatch
 from detgraph.tasks.molecule_batches import make_batch
 
-FEATURES = Featurizer("test", (5, 3), (2, 2), atom_codes=lambda atom: (0, 0), bond_codes=lambda bond: (0, 0))
+FEATURES = Featurizer(
+    "test",
+    atom_sizes=(5, 3),
+    bond_sizes=(2, 2),
+    atom_codes=lambda tables: tables.atoms.astype(np.int64),
+    bond_codes=lambda tables: tables.bonds.astype(np.int64),
+)
 
 
 def random_molecule(size: int, *, seed: int, rings: int = 2) -> MoleculeCodes:
@@ -20,9 +26,8 @@ def random_molecule(size: int, *, seed: int, rings: int = 2) -> MoleculeCodes:
     extra = [free[at] for at in rng.permutation(len(free))[:rings]]
     ends = np.array([*tree, *extra], np.uint16).reshape(-1, 2)
     atoms = np.stack([rng.integers(count, size=size) for count in FEATURES.atom_sizes], axis=1)
-    return MoleculeCodes(
-        atoms.astype(np.uint8), ends, rng.integers(FEATURES.bond_kinds, size=len(ends)).astype(np.uint8)
-    )
+    kinds = rng.integers(FEATURES.bond_kinds, size=len(ends)).astype(np.uint8)
+    return MoleculeCodes(np.array([size]), np.array([len(ends)]), atoms.astype(np.uint8), ends, kinds)
 
 
 def shuffled(molecule: MoleculeCodes, seed: int = 0) -> MoleculeCodes:
@@ -30,7 +35,9 @@ def shuffled(molecule: MoleculeCodes, seed: int = 0) -> MoleculeCodes:
     rng = np.random.default_rng(seed)
     order, bonds = rng.permutation(len(molecule.atoms)), rng.permutation(len(molecule.ends))
     new = np.argsort(order).astype(np.uint16)
-    return MoleculeCodes(molecule.atoms[order], new[molecule.ends[bonds]], molecule.kinds[bonds])
+    return molecule._replace(
+        atoms=molecule.atoms[order], ends=new[molecule.ends[bonds]], kinds=molecule.kinds[bonds]
+    )
 
 
 def batch_of(molecules: Sequence[MoleculeCodes], walk_steps: int = 0) -> MoleculeBatch:

@@ -58,6 +58,9 @@ MOLECULE_MODEL = {
     "max_degree": 11,
     "max_distance": 12,
     "walk_steps": 3,
+    "walk_bias": True,
+    "messages": True,
+    "column_codes": 512,
 }
 MOLECULE_TABLE = {
     "file": "molecules.csv",

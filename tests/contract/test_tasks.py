@@ -120,11 +120,10 @@ def unused(task: Task, tau: Any) -> set[str]:
     """Parameters without an effect: those of an absent encoder, and what a softmax or one set cancels."""
     names = {name for name, _ in task.named_parameters()}
     found = {name for name in names if name.endswith("key.bias")}  # adds the same to all logits of a node
-    if "model.virtual_bias" in names:  # molecules: one set for both encoders, and no L_sn
+    if "model.position.virtual" in names:  # molecules: one set for both encoders, and no L_sn
         found |= {name for name in names if name.endswith(("operator.bias", "tau_logit"))}
         if tau == 0:
-            position = ("model.distance.", "model.path.", "model.virtual_bias")
-            found |= {name for name in names if name.startswith(position)}
+            found |= {name for name in names if name.startswith("model.position.")}
     semantic_only = {0.0: ["layers."], "alternate": ["layers.1."]}.get(tau, [])
     return found | {
         name

@@ -146,11 +146,11 @@ def test_one_atom_trains() -> None:
 
 def test_parts_that_are_not_connected_have_no_bias_and_are_still_one_molecule() -> None:
     model, chain = model_of(), random_molecule(4, seed=2, rings=0)
-    cut = chain._replace(ends=chain.ends[:0], kinds=chain.kinds[:0])
+    cut = chain._replace(bond_counts=np.array([0]), ends=chain.ends[:0], kinds=chain.kinds[:0])
     bias = model.pair_bias(batch_of([cut])).view(5, 5, 2)
     apart = ~torch.eye(4, dtype=torch.bool)
     assert (bias[1:, 1:][apart] == 0).all()
-    part = cut._replace(atoms=cut.atoms[:2])
+    part = cut._replace(atom_counts=np.array([2]), atoms=cut.atoms[:2])
     assert not torch.allclose(model(batch_of([cut])), model(batch_of([part])))
 
 

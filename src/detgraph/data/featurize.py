@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from detgraph.data.featurizers import ReadCodes, get_featurizer, read_codes
 from detgraph.data.fetch import cache_folder
 from detgraph.data.molecule_graphs import MoleculeGraphs
-from detgraph.data.paths import Bonds, Paths
+from detgraph.data.paths import Bonds, Paths, starts
 from detgraph.data.progress import with_progress
 
 VERSION = 1  # of codes and files: to be raised when either changes
@@ -54,7 +54,7 @@ def featurize(smiles: Sequence[str], featurizer: str, description: str) -> Featu
     """Graphs of all SMILES; those of many are computed once and then mapped from the cache."""
     if len(smiles) <= FEW:
         read = read_codes(with_progress(smiles, description), featurizer)
-        return Featurized(MoleculeGraphs.of(get_featurizer(featurizer), read.molecules), read.bad)
+        return Featurized(MoleculeGraphs.of(get_featurizer(featurizer), [read.molecules]), read.bad)
     folder = cache_folder() / "molecules" / content_key(smiles, featurizer)
     if not folder.is_dir():
         write_cache(folder, smiles, featurizer, description)
@@ -94,9 +94,9 @@ def write_arrays(folder: Path, smiles: Sequence[str], featurizer: str, descripti
     bad = list[tuple[int, str]]()
     with ExitStack() as stack:
         files = {name: stack.enter_context((folder / f"{name}.bin").open("wb")) for name in ARRAYS}
-        starts = with_progress(range(0, len(smiles), CHUNK), description)
-        for start, read in zip(starts, read_many(smiles, featurizer), strict=True):
-            graphs = MoleculeGraphs.of(get_featurizer(featurizer), read.molecules)
+        firsts = with_progress(range(0, len(smiles), CHUNK), description)
+        for start, read in zip(firsts, read_many(smiles, featurizer), strict=True):
+            graphs = MoleculeGraphs.of(get_featurizer(featurizer), [read.molecules])
             for name, array in to_arrays(graphs).items():
                 files[name].write(np.ascontiguousarray(array, ARRAYS[name][0]).tobytes())
             bad += [(start + row, reason) for row, reason in read.bad]
@@ -115,7 +115,7 @@ def read_cache(folder: Path, featurizer: str) -> Featurized:
         shape = (rows, width) if width > 1 or columns == 0 else (rows,)
         return np.memmap(file, kind, "r", shape=shape) if rows else np.empty(shape, kind)
 
-    bonds = Bonds(from_counts(read("sizes")), from_counts(read("bond_counts")), read("ends"), read("kinds"))
+    bonds = Bonds(starts(read("sizes")), starts(read("bond_counts")), read("ends"), read("kinds"))
     paths = Paths(*(read(f"path_{field}") for field in Paths._fields))
     bad = json.loads((folder / "bad.json").read_text(encoding="utf-8"))
     return Featurized(
@@ -133,8 +133,3 @@ def to_arrays(graphs: MoleculeGraphs) -> Arrays:
         "kinds": graphs.bonds.kinds,
         **{f"path_{name}": array for name, array in graphs.paths._asdict().items()},
     }
-
-
-def from_counts(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where each part begins, and the end: (parts + 1,)."""
-    return np.concatenate([[0], np.cumsum(counts)])

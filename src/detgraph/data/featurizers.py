@@ -1,6 +1,6 @@
 """From a SMILES to integer codes: what the atom and bond columns mean."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, NamedTuple
@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from rdkit import Chem, rdBase
 
+from detgraph.data.rdkit_tables import Tables, make_tables
 from detgraph.errors import unknown_name
 
-Codes = Callable[[Any], tuple[int, ...]]  # an RDKit atom or bond -> one code per column
+Codes = Callable[[Tables], NDArray[np.int64]]  # one code per column, of all atoms or bonds
 
 # The official vocabulary of ZINC: element, hydrogens written in the SMILES, charge.
 ZINC_ATOMS = (
@@ -23,16 +24,18 @@ _ZINC_CODES = {word: code for code, word in enumerate(ZINC_ATOMS)}
 
 
 class MoleculeCodes(NamedTuple):
-    """One molecule."""
+    """One molecule or several, one after the other."""
 
+    atom_counts: NDArray[np.int64]  # (molecules,)
+    bond_counts: NDArray[np.int64]
     atoms: NDArray[np.uint8]  # (atoms, columns)
-    ends: NDArray[np.uint16]  # (bonds, 2), each bond once
+    ends: NDArray[np.uint16]  # (bonds, 2), each bond once, atoms numbered within their molecule
     kinds: NDArray[np.uint8]  # (bonds,)
 
 
 @dataclass(frozen=True)
 class Featurizer:
-    """Turns a SMILES into codes; a value outside its column gets the column's last code.
+    """Turns molecules into codes; a value outside its column gets the column's last code.
 
     A bond's columns together are its kind: one number, which `bond_columns` takes apart again.
     """
@@ -55,41 +58,40 @@ class Featurizer:
 
     def __call__(self, smiles: str) -> MoleculeCodes:
         """The codes of a SMILES; raises ValueError with the reason if RDKit refuses it."""
-        mol = parse_smiles(smiles)
+        return self.encode([parse_smiles(smiles)])
+
+    def encode(self, molecules: Sequence[Any]) -> MoleculeCodes:
+        """The codes of RDKit molecules, which may be changed."""
         if self.kekulized:
-            Chem.Kekulize(mol, clearAromaticFlags=True)
-        atoms: list[int] = []
-        for atom in mol.GetAtoms():
-            atoms += self.atom_codes(atom)
-        ends: list[int] = []
-        bonds: list[int] = []
-        for bond in mol.GetBonds():
-            ends += (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())
-            bonds += self.bond_codes(bond)
-        columns = _clip(bonds, self.bond_sizes)
+            for mol in molecules:
+                Chem.Kekulize(mol, clearAromaticFlags=True)
+        tables = make_tables(molecules)
+        bonds = _clip(self.bond_codes(tables), self.bond_sizes)
         return MoleculeCodes(
-            _clip(atoms, self.atom_sizes).astype(np.uint8),
-            np.array(ends, np.uint16).reshape(-1, 2),
-            np.ravel_multi_index(tuple(columns.T), self.bond_sizes).astype(np.uint8),
+            tables.atom_counts,
+            tables.bond_counts,
+            _clip(self.atom_codes(tables), self.atom_sizes).astype(np.uint8),
+            tables.bonds[:, :2].astype(np.uint16),
+            np.ravel_multi_index(tuple(bonds.T), self.bond_sizes).astype(np.uint8),
         )
 
 
 class ReadCodes(NamedTuple):
     """The molecules that could be read, and (row, reason) of the others."""
 
-    molecules: list[MoleculeCodes]
+    molecules: MoleculeCodes
     bad: list[tuple[int, str]]
 
 
 def read_codes(smiles: Iterable[str], featurizer: str) -> ReadCodes:
     """The codes of some SMILES."""
-    encode, read = get_featurizer(featurizer), ReadCodes([], [])
+    molecules, bad = list[Any](), list[tuple[int, str]]()
     for row, text in enumerate(smiles):
         try:
-            read.molecules.append(encode(text))
+            molecules.append(parse_smiles(text))
         except ValueError as reason:
-            read.bad.append((row, str(reason)))
-    return read
+            bad.append((row, str(reason)))
+    return ReadCodes(get_featurizer(featurizer).encode(molecules), bad)
 
 
 def parse_smiles(smiles: str) -> Any:
@@ -119,55 +121,65 @@ def get_featurizer(name: str) -> Featurizer:
     return FEATURIZERS[name]
 
 
-def _clip(codes: list[int], sizes: tuple[int, ...]) -> NDArray[np.int64]:
-    """Codes as an array (rows, columns); a code outside its column becomes the column's last one."""
-    rows, last = np.array(codes, np.int64).reshape(-1, len(sizes)), np.array(sizes) - 1
-    return np.where((rows < 0) | (rows > last), last, rows)
+def _clip(codes: NDArray[np.int64], sizes: tuple[int, ...]) -> NDArray[np.int64]:
+    """Codes (rows, columns); one outside its column becomes the column's last one."""
+    last = np.array(sizes) - 1
+    return np.where((codes < 0) | (codes > last), last, codes)
 
 
-def _standard_atom(atom: Any) -> tuple[int, ...]:
-    return (
-        atom.GetAtomicNum(),
-        int(atom.GetChiralTag()),
-        atom.GetTotalDegree(),
-        atom.GetFormalCharge() + 5,
-        atom.GetTotalNumHs(),
-        atom.GetNumRadicalElectrons(),
-        int(atom.GetHybridization()),
-        int(atom.GetIsAromatic()),
-        int(atom.IsInRing()),
+def _standard_atoms(tables: Tables) -> NDArray[np.int64]:
+    hydrogens = tables.atom("explicit_hydrogens") + tables.atom("implicit_hydrogens")
+    columns = (
+        tables.atom("number"),
+        tables.atom("chirality"),
+        tables.degree() + hydrogens,
+        tables.atom("charge") + 5,
+        hydrogens,
+        *(tables.atom(name) for name in ("radicals", "hybridization", "aromatic", "in_ring")),
     )
+    return np.stack([column.astype(np.int64) for column in columns], axis=1)
 
 
-def _standard_bond(bond: Any) -> tuple[int, ...]:
-    return (_BOND_TYPES.get(bond.GetBondType(), 4), int(bond.GetStereo()), int(bond.GetIsConjugated()))
+def _standard_bonds(tables: Tables) -> NDArray[np.int64]:
+    types = _bond_types(tables, other=4)
+    return np.stack([types, tables.bond("stereo"), tables.bond("conjugated")], axis=1).astype(np.int64)
 
 
-def _zinc_atom(atom: Any) -> tuple[int, ...]:
-    """The official code of an atom.
+def _zinc_atoms(tables: Tables) -> NDArray[np.int64]:
+    """The official codes.
 
     Kekulising with cleared flags drops the hydrogen of an aromatic [nH], so the hydrogens that are left
     explicit are those of charged atoms and of stereo centres: the rule behind words such as "C H1".
     """
-    hydrogens, charge = atom.GetNumExplicitHs(), atom.GetFormalCharge()
-    word = atom.GetSymbol()
+    columns = [tables.atom(name) for name in ("number", "explicit_hydrogens", "charge")]
+    kinds, kind_of = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
+    codes = [_ZINC_CODES.get(_zinc_word(*kind), len(ZINC_ATOMS)) for kind in kinds.tolist()]
+    return np.array(codes, np.int64)[kind_of.reshape(-1)][:, None]
+
+
+def _zinc_word(number: int, hydrogens: int, charge: int) -> str:
+    word: str = _SYMBOLS.GetElementSymbol(number)
     if hydrogens:
         word += f" H{hydrogens}"
     if charge:
         word += " " + ("+" if charge > 0 else "-") * abs(charge)
-    return (_ZINC_CODES.get(word, len(ZINC_ATOMS)),)
+    return word
 
 
-def _zinc_bond(bond: Any) -> tuple[int, ...]:
-    return (_BOND_TYPES.get(bond.GetBondType(), 3) + 1,)  # 1 single, 2 double, 3 triple, 4 other
+def _zinc_bonds(tables: Tables) -> NDArray[np.int64]:
+    return _bond_types(tables, other=3)[:, None] + 1  # 1 single, 2 double, 3 triple, 4 other
 
 
-_BOND_TYPES = {
-    Chem.BondType.SINGLE: 0,
-    Chem.BondType.DOUBLE: 1,
-    Chem.BondType.TRIPLE: 2,
-    Chem.BondType.AROMATIC: 3,
-}
+def _bond_types(tables: Tables, other: int) -> NDArray[np.int64]:
+    """0 single, 1 double, 2 triple, 3 aromatic, or ``other``."""
+    types = np.full(len(tables.bonds), other, np.int64)
+    for code, kind in enumerate(_BOND_TYPES):
+        types[tables.bond("type") == int(kind)] = code
+    return types
+
+
+_SYMBOLS = Chem.GetPeriodicTable()
+_BOND_TYPES = (Chem.BondType.SINGLE, Chem.BondType.DOUBLE, Chem.BondType.TRIPLE, Chem.BondType.AROMATIC)
 
 FEATURIZERS = {
     featurizer.name: featurizer
@@ -178,15 +190,15 @@ FEATURIZERS = {
             # aromatic, in a ring
             atom_sizes=(120, 4, 12, 12, 10, 6, 9, 2, 2),
             bond_sizes=(5, 7, 2),  # type, stereo, conjugated
-            atom_codes=_standard_atom,
-            bond_codes=_standard_bond,
+            atom_codes=_standard_atoms,
+            bond_codes=_standard_bonds,
         ),
         Featurizer(
             name="zinc",
             atom_sizes=(63,),  # 28 words and "other"; 63 codes and padding fill a table of 64
             bond_sizes=(63,),
-            atom_codes=_zinc_atom,
-            bond_codes=_zinc_bond,
+            atom_codes=_zinc_atoms,
+            bond_codes=_zinc_bonds,
             kekulized=True,
         ),
     )

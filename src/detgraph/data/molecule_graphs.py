@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 from typing_extensions import override
 
 from detgraph.data.featurizers import Featurizer, MoleculeCodes
-from detgraph.data.paths import Bonds, Paths, pairs_before, shortest_paths
+from detgraph.data.paths import Bonds, Paths, pairs_before, shortest_paths, starts
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,17 +31,11 @@ class MoleculeGraphs(Sequence[Data]):
     @classmethod
     def of(cls, featurizer: Featurizer, molecules: Sequence[MoleculeCodes]) -> "MoleculeGraphs":
         """The molecules with their shortest paths."""
-        columns = len(featurizer.atom_sizes)
-        atoms = [np.empty((0, columns), np.uint8), *(molecule.atoms for molecule in molecules)]
-        ends = [np.empty((0, 2), np.uint16), *(molecule.ends for molecule in molecules)]
-        kinds = [np.empty(0, np.uint8), *(molecule.kinds for molecule in molecules)]
-        bonds = Bonds(
-            np.cumsum([len(part) for part in atoms]),
-            np.cumsum([len(part) for part in ends]),
-            np.concatenate(ends),
-            np.concatenate(kinds),
+        atom_counts, bond_counts, atoms, ends, kinds = (
+            np.concatenate(parts) for parts in zip(*molecules, strict=True)
         )
-        return cls(featurizer, np.concatenate(atoms), bonds, shortest_paths(bonds))
+        bonds = Bonds(starts(atom_counts), starts(bond_counts), ends, kinds)
+        return cls(featurizer, atoms, bonds, shortest_paths(bonds))
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:

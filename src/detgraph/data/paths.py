@@ -50,9 +50,14 @@ def shortest_paths(bonds: Bonds) -> Paths:
     return paths
 
 
+def starts(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each of several parts of so many begins, and the end of the last: (parts + 1,)."""
+    return np.concatenate([[0], np.cumsum(counts)])
+
+
 def pairs_before(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Where the pairs of each molecule of so many atoms begin, and how many there are: (molecules + 1,)."""
-    return np.concatenate([[0], np.cumsum(sizes.astype(np.int64) ** 2)])
+    return starts(sizes.astype(np.int64) ** 2)
 
 
 @njit(**OPTIONS)

@@ -1,23 +1,23 @@
 """Optimisers and the learning rate as a function of the step."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 from torch import nn, optim
 
 from detgraph.config import TrainingConfig
 
-OPTIMIZERS: dict[str, type[optim.Optimizer]] = {
-    "adam": optim.Adam,
-    "adamw": optim.AdamW,
+OPTIMIZERS: dict[str, Callable[..., optim.Optimizer]] = {
+    "adam": partial(optim.Adam, fused=True),  # one pass over all parameters instead of several over each
+    "adamw": partial(optim.AdamW, fused=True),
     "adamax": optim.Adamax,
 }
 
 
 def make_optimizer(parameters: Iterable[nn.Parameter], config: TrainingConfig) -> optim.Optimizer:
     """The optimiser that ``config`` names."""
-    options = {"lr": config.learning_rate, "weight_decay": config.weight_decay}
-    return OPTIMIZERS[config.optimizer](parameters, **options)  # type: ignore[arg-type]  # base class takes no lr
+    return OPTIMIZERS[config.optimizer](parameters, lr=config.learning_rate, weight_decay=config.weight_decay)
 
 
 def learning_rate(step: int, total: int, config: TrainingConfig) -> float:
