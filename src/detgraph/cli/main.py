@@ -19,6 +19,7 @@ COMMANDS = {
     "train": "Train a model from a configuration file or recipe.",
     "resume": "Go on with an interrupted run.",
     "evaluate": "Measure a finished run on its validation or test split.",
+    "predict": "Predict properties of new molecules with a finished run.",
     "compare": "Train several models on the same data and seeds, and compare them.",
     "reproduce": "Print and train again the tables and figures of the paper.",
     "tune": "Search for good settings on the validation split.",

@@ -9,10 +9,10 @@ import multiprocessing
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -61,12 +61,20 @@ def featurize(smiles: Sequence[str], featurizer: str, description: str) -> Featu
     return read_cache(folder, featurizer)
 
 
-def read_many(smiles: Sequence[str], featurizer: str) -> Iterator[ReadCodes]:
-    """Chunk after chunk of any number of SMILES, read by as many processes as there are cores."""
-    chunks = [smiles[start : start + CHUNK] for start in range(0, len(smiles), CHUNK)]
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(os.cpu_count(), context) as pool:
-        yield from pool.map(partial(read_codes, featurizer=featurizer), chunks)
+def read_many(chunks: Iterable[Sequence[str]], featurizer: str) -> Iterator[ReadCodes]:
+    """The codes of any number of chunks of SMILES, in order, read by as many processes as there are cores.
+
+    No more chunks are taken than the processes need to stay busy, so memory does not grow with their number.
+    """
+    cores = os.cpu_count() or 1
+    with ProcessPoolExecutor(cores, multiprocessing.get_context("spawn")) as pool:
+        ahead = deque[Future[ReadCodes]]()
+        for chunk in chunks:
+            ahead.append(pool.submit(read_codes, chunk, featurizer))
+            if len(ahead) > 2 * cores:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
 
 
 def content_key(smiles: Sequence[str], featurizer: str) -> str:
@@ -94,8 +102,9 @@ def write_arrays(folder: Path, smiles: Sequence[str], featurizer: str, descripti
     bad = list[tuple[int, str]]()
     with ExitStack() as stack:
         files = {name: stack.enter_context((folder / f"{name}.bin").open("wb")) for name in ARRAYS}
-        firsts = with_progress(range(0, len(smiles), CHUNK), description)
-        for start, read in zip(firsts, read_many(smiles, featurizer), strict=True):
+        firsts = range(0, len(smiles), CHUNK)
+        reads = read_many((smiles[start : start + CHUNK] for start in firsts), featurizer)
+        for start, read in zip(with_progress(firsts, description), reads, strict=True):
             graphs = MoleculeGraphs.of(get_featurizer(featurizer), [read.molecules])
             for name, array in to_arrays(graphs).items():
                 files[name].write(np.ascontiguousarray(array, ARRAYS[name][0]).tobytes())

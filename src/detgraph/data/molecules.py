@@ -51,6 +51,14 @@ class Molecules:
     notes: tuple[str, ...] = ()
     bad_rows: tuple[tuple[int, str], ...] = ()
 
+    @classmethod
+    def none(cls, featurizer: Featurizer, targets: Sequence[str], kind: Kind) -> "Molecules":
+        """No molecules, for a saved model that is to predict others."""
+        graphs = MoleculeGraphs.of(featurizer, [featurizer.encode([])])
+        nothing = np.empty(0, np.int64)
+        y, splits = np.empty((0, len(targets)), np.float32), dict.fromkeys(SPLITS, nothing)
+        return cls(graphs, y, (), (), splits, tuple(targets), kind, "none")
+
     @property
     def featurizer(self) -> Featurizer:
         """What the atom and bond columns mean."""

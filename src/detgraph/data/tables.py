@@ -25,7 +25,7 @@ def require_file(path: Path) -> None:
 def read_table(path: Path) -> pl.DataFrame:
     """Read CSV or TSV (every cell as text; ``.gz`` allowed) or Parquet, without rows that hold no value."""
     require_file(path)
-    separator = SEPARATORS.get(_suffix(path))
+    separator = SEPARATORS.get(table_suffix(path))
     if separator is None and path.suffix != ".parquet":
         raise DetError(f"{path}: expected a table (.csv, .tsv or .parquet), got the ending {path.suffix!r}.")
     try:
@@ -66,7 +66,7 @@ def read_pairs(path: Path) -> tuple[pl.DataFrame, Callable[[int], str], list[str
     A table (``.csv``, ``.tsv``, ``.parquet``) has a header and gives its first two columns; any other
     ending is a list separated by blanks without a header, where ``#`` starts a comment line.
     """
-    if path.suffix == ".parquet" or _suffix(path) in SEPARATORS:
+    if path.suffix == ".parquet" or table_suffix(path) in SEPARATORS:
         table = read_table(path)
         if table.width < 2:
             raise DetError(f"{path}: has the columns {table.columns}, expected two: source and target.")
@@ -102,7 +102,8 @@ def require_column(table: pl.DataFrame, column: str, path: Path) -> None:
         raise DetError(f"{path}: has no column {column!r}. Its columns: {', '.join(table.columns)}.")
 
 
-def _suffix(path: Path) -> str:
+def table_suffix(path: Path) -> str:
+    """The ending that says what a table is, without ``.gz``."""
     return Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
 
 
@@ -110,7 +111,7 @@ def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Records that hold any value, each with the line it starts on (a quoted cell may span lines)."""
     opener = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="utf-8", errors="replace", newline="") as file:
-        reader = csv.reader(file, delimiter=SEPARATORS[_suffix(path)])
+        reader = csv.reader(file, delimiter=SEPARATORS[table_suffix(path)])
         start = 1
         for record in reader:
             if any(record):

@@ -12,11 +12,14 @@ from torch.nn import functional
 from torchmetrics.functional.classification import binary_auroc
 
 from detgraph.config import GraphConfig
+from detgraph.data.molecule_graphs import MoleculeGraphs
 from detgraph.data.molecules import Molecules
 from detgraph.errors import DetError
 from detgraph.nn import MoleculeBatch, MoleculeDET
 from detgraph.tasks.base import Metrics, Split, Task
 from detgraph.tasks.molecule_batches import make_batch
+
+PAIRS = 2**18  # of nodes, in a batch that is only predicted: 32 MB for eight heads and four arrays
 
 
 class GraphTask(Task):
@@ -47,9 +50,11 @@ class GraphTask(Task):
             messages=model.messages,
             column_codes=model.column_codes,
         )
-        y = training_targets(data)
-        center = np.nanmean(y, axis=0) if self.regression else np.zeros(y.shape[1])
-        spread = np.nanstd(y, axis=0) if self.regression else np.ones(y.shape[1])
+        center, spread = np.zeros(len(data.targets)), np.ones(len(data.targets))
+        if len(data.graphs):  # else there is nothing but a saved run's names, and its scale is loaded
+            y = training_targets(data)
+            if self.regression:
+                center, spread = np.nanmean(y, axis=0), np.nanstd(y, axis=0)
         # Scale of the training targets: saved with the weights, so that a run predicts in the user's units.
         self.register_buffer("center", torch.tensor(center, dtype=torch.float32))
         self.register_buffer("spread", torch.tensor(np.where(spread > 0, spread, 1.0), dtype=torch.float32))
@@ -90,17 +95,19 @@ class GraphTask(Task):
         batch = make_batch(self.data.graphs, self.data.y, index, self.config.model.walk_steps)
         return batch.to(self.device)
 
-    @torch.no_grad()
     def predict(self, split: Split) -> Tensor:
+        """Predictions for a split, (molecules, targets)."""
+        return self.predict_graphs(self.data.graphs, self.data.splits[split])
+
+    @torch.no_grad()
+    def predict_graphs(self, graphs: MoleculeGraphs, index: NDArray[np.int64]) -> Tensor:
         """Predictions in the user's units (probabilities for classification), (molecules, targets)."""
         self.eval()
-        index = self.data.splits[split]
-        order = np.argsort(self.data.graphs.sizes[index], kind="stable")
         out = torch.empty(len(index), len(self.data.targets))
-        size = self.config.training.batch_size
-        for start in range(0, len(index), size):
-            rows = order[start : start + size]
-            raw = self.model(self.collate(index[rows]))
+        y = np.empty((len(graphs), 0), np.float32)  # not read
+        for rows in alike(graphs.sizes[index]):
+            batch = make_batch(graphs, y, index[rows], self.config.model.walk_steps).to(self.device)
+            raw = self.model(batch)
             out[rows] = (raw * self.spread + self.center if self.regression else raw.sigmoid()).cpu()
         return out
 
@@ -174,6 +181,13 @@ class GraphTask(Task):
             4 * model.heads * nodes**2 + nodes * (10 * model.channels + 2 * model.ffn_channels)
         )
         return 4 * model.layers * per_layer
+
+
+def alike(sizes: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """Rows of molecules of like size, as many as have no more than `PAIRS` pairs of nodes together."""
+    order = np.argsort(sizes, kind="stable")
+    group = np.cumsum((sizes[order] + 1) ** 2) // PAIRS
+    yield from np.split(order, np.flatnonzero(np.diff(group)) + 1) if len(order) else ()
 
 
 def training_targets(data: Molecules) -> NDArray[np.float32]:

@@ -3,13 +3,16 @@
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
-from detgraph.config import Config
+from detgraph.config import Config, GraphConfig
 from detgraph.config.schema import model_name
+from detgraph.data.featurizers import get_featurizer
+from detgraph.data.molecules import Molecules
 from detgraph.errors import DetError
-from detgraph.tasks import Task, build_task
+from detgraph.tasks import GraphTask, Task, build_task
 from detgraph.training.loop import Trainer
-from detgraph.training.run import RunFolder
+from detgraph.training.run import RunFolder, read_json
 
 
 def prepare(config: Config) -> Task:
@@ -39,22 +42,41 @@ def resume(path: Path) -> Trainer:
     return Trainer(task, config.training, run)
 
 
+def load_predictor(path: Path) -> GraphTask:
+    """A finished run on molecules, ready to predict others; the data it was trained on is not needed."""
+    run = RunFolder.open(path)
+    config = run.config()
+    if not isinstance(config, GraphConfig):
+        raise DetError(f"{path} is a run of the task {config.task}; molecules need one of the task graph.")
+    weights, _ = run.load_weights()
+    names = read_json(run.vocabulary_file)
+    data = Molecules.none(get_featurizer(names["featurizer"]), names["targets"], names["kind"])
+    task = GraphTask(data, config)
+    put_weights(task, weights, path)
+    return task
+
+
 def load_run(path: Path) -> Task:
     """A finished run's task with the chosen weights and their semantic neighbours."""
     run = RunFolder.open(path)
     weights, neighbors = run.load_weights()
     task = prepare(run.config())
     run.check_data(task.fingerprint())
-    try:
-        task.load_state_dict(weights)
-    except RuntimeError as error:
-        first = str(error).splitlines()[1].strip()
-        raise DetError(f"the weights in {path} do not fit its configuration: {first}") from None
+    put_weights(task, weights, path)
     expected = {name: tensor.shape for name, tensor in task.neighbor_state().items()}
     if {name: tensor.shape for name, tensor in neighbors.items()} != expected:
         raise DetError(f"{run.neighbors_file} does not fit the run: it belongs to another one. Train anew.")
     task.load_neighbor_state(neighbors)
     return task
+
+
+def put_weights(task: Task, weights: dict[str, Tensor], path: Path) -> None:
+    """Give a task its saved weights."""
+    try:
+        task.load_state_dict(weights)
+    except RuntimeError as error:
+        first = str(error).splitlines()[1].strip()
+        raise DetError(f"the weights in {path} do not fit its configuration: {first}") from None
 
 
 def free_folder(config: Config) -> Path:

@@ -1,0 +1,96 @@
+"""Tables of any length, row by row: every cell as the user wrote it."""
+
+import csv
+import gzip
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import polars as pl
+
+from detgraph.data.tables import SEPARATORS, require_file, table_suffix
+from detgraph.errors import DetError
+
+PARQUET_ROWS = 4096
+
+
+class Row(NamedTuple):
+    """The cells of a data row, and the line it starts on (its number in Parquet)."""
+
+    line: int
+    cells: list[str]
+
+
+def read_rows(path: Path) -> tuple[list[str], Iterator[Row]]:
+    """The header of a CSV, TSV (either may be gzipped) or Parquet table, and its rows."""
+    require_file(path)
+    if path.suffix == ".parquet":
+        table = pl.scan_parquet(path)
+        return table.collect_schema().names(), _parquet_rows(table)
+    rows = _text_rows(path, _separator(path))
+    header = next(rows, None)
+    if header is None:
+        raise DetError(f"{path}: is empty, expected a header and one molecule a row.")
+    return header.cells, _checked(rows, len(header.cells), path)
+
+
+@contextmanager
+def open_table(path: Path, like: Path) -> Iterator[IO[str]]:
+    """A text file to write rows to; gzipped if the name of the final file, ``like``, says so."""
+    with (
+        gzip.open(path, "wt", encoding="utf-8", newline="")
+        if like.suffix == ".gz"
+        else path.open("w", encoding="utf-8", newline="") as file
+    ):
+        yield file
+
+
+def row_writer(file: IO[str], path: Path) -> Callable[[Iterable[str]], object]:
+    """Writes a row in the format that the name of ``path`` says."""
+    return csv.writer(file, delimiter=_separator(path), lineterminator="\n").writerow
+
+
+def _separator(path: Path) -> str:
+    separator = SEPARATORS.get(table_suffix(path))
+    if separator is None:
+        raise DetError(
+            f"{path}: expected a table that ends in {', '.join(SEPARATORS)} (or that with .gz), "
+            f"got the ending {path.suffix!r}."
+        )
+    return separator
+
+
+def _text_rows(path: Path, separator: str) -> Iterator[Row]:
+    with (
+        gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+        if path.suffix == ".gz"
+        else path.open(encoding="utf-8-sig", newline="") as file
+    ):
+        reader, line = csv.reader(file, delimiter=separator), 1
+        try:
+            for cells in reader:
+                if any(cells):
+                    yield Row(line, cells)
+                line = reader.line_num + 1
+        except (UnicodeDecodeError, EOFError, OSError, csv.Error) as error:
+            raise DetError(f"{path}:{line}: cannot be read: {error}.") from None
+
+
+def _checked(rows: Iterator[Row], width: int, path: Path) -> Iterator[Row]:
+    for row in rows:
+        if len(row.cells) != width:
+            raise DetError(
+                f"{path}:{row.line}: has {len(row.cells)} cells, expected {width} as in the header. "
+                "Mend the row, or quote a cell that holds the separator."
+            )
+        yield row
+
+
+def _parquet_rows(table: pl.LazyFrame) -> Iterator[Row]:
+    first = 0
+    while len(part := table.slice(first, PARQUET_ROWS).collect()):
+        text = part.with_columns(pl.all().cast(pl.String).fill_null(""))
+        for number, cells in enumerate(text.iter_rows(), start=first + 1):
+            yield Row(number, list(cells))
+        first += len(part)

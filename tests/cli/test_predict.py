@@ -1,0 +1,152 @@
+"""`det predict`: rows and columns as they were, any molecule survived, the numbers those of the training."""
+
+import csv
+import gzip
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from tiny_runs import tiny_yaml
+
+from detgraph.cli.main import main
+from detgraph.tasks import GraphTask, molecule_prediction
+from detgraph.training.launch import load_predictor, load_run
+
+ODD = ["CCO", "", "not a molecule", "[Na+].[Cl-]", "C", "[Fe+2]", "[H][H]", "C" * 400, "C(C)(C)(C)(C)C", "*C"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("predict")
+    main_quietly("train", str(tiny_yaml("graph", folder, epochs=2)), "--output", str(folder / "run"))
+    return folder / "run"
+
+
+def main_quietly(*arguments: str) -> int:
+    try:
+        main([*arguments])
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+def write(path: Path, rows: list[list[str]]) -> Path:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(rows)
+    return path
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def table_of(smiles: list[str], path: Path) -> Path:
+    return write(
+        path, [["name", "SMILES", "note"], *([f"m{i}", s, 'a "b", c'] for i, s in enumerate(smiles))]
+    )
+
+
+def targets(run: Path) -> list[str]:
+    names: list[str] = json.loads((run / "vocabulary.json").read_text())["targets"]
+    return names
+
+
+def test_numbers_are_those_of_the_run(run: Path, tmp_path: Path) -> None:
+    task = load_run(run)
+    assert isinstance(task, GraphTask)
+    smiles = [task.data.smiles[row] for row in task.data.splits["valid"].tolist()]
+    expected = task.predict("valid")
+    table, output = table_of(smiles, tmp_path / "in.csv"), tmp_path / "out.csv"
+    assert main_quietly("predict", str(run), str(table), "-o", str(output)) == 0
+    for row, values in zip(read(output), expected.tolist(), strict=True):
+        found = [float(row[f"predicted_{target}"]) for target in targets(run)]
+        assert found == pytest.approx(values, rel=1e-4, abs=1e-5)
+
+
+def test_odd_rows_keep_their_place_and_say_why(run: Path, tmp_path: Path) -> None:
+    table, output = table_of(ODD, tmp_path / "in.csv"), tmp_path / "out.csv"
+    assert main_quietly("predict", str(run), str(table), "-o", str(output)) == 0
+    rows = read(output)
+    assert [row["name"] for row in rows] == [f"m{i}" for i in range(len(ODD))]
+    assert {row["note"] for row in rows} == {'a "b", c'}
+    column = f"predicted_{targets(run)[0]}"
+    bad = [i for i, row in enumerate(rows) if row["predicted_problem"]]
+    assert bad == [1, 2, 8]
+    assert all((row[column] == "") == bool(row["predicted_problem"]) for row in rows)
+    assert "valence" in rows[8]["predicted_problem"]
+
+
+def test_rows_can_be_left_out_or_refused(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, output = table_of(ODD, tmp_path / "in.csv"), tmp_path / "out.csv"
+    assert main_quietly("predict", str(run), str(table), "-o", str(output), "--bad-rows", "skip") == 0
+    assert [row["name"] for row in read(output)] == ["m0", "m3", "m4", "m5", "m6", "m7", "m9"]
+    output.unlink()
+    assert main_quietly("predict", str(run), str(table), "-o", str(output), "--bad-rows", "fail") == 2
+    assert f"{table}:3" in capsys.readouterr().err
+    assert not output.exists()
+
+
+def test_too_large_a_molecule_has_a_reason(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(molecule_prediction, "MOST_ATOMS", 10)
+    table, output = table_of(["CCO", "C" * 11, "CC"], tmp_path / "in.csv"), tmp_path / "out.csv"
+    assert main_quietly("predict", str(run), str(table), "-o", str(output)) == 0
+    assert [bool(row["predicted_problem"]) for row in read(output)] == [False, True, False]
+    assert "11 atoms" in read(output)[1]["predicted_problem"]
+
+
+def test_many_rows_stream_in_order(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    smiles = ["C" * (1 + i % 9) if i % 5 else "bad" for i in range(60)]
+    whole = [row.values for row in molecule_prediction.predict_smiles(load_predictor(run), smiles)]
+    monkeypatch.setattr(molecule_prediction, "CHUNK", 8)
+    parts = list(molecule_prediction.predict_smiles(load_predictor(run), smiles))
+    assert len(parts) == len(whole) == 60
+    for i, (part, values) in enumerate(zip(parts, whole, strict=True)):
+        assert bool(part.problem) == (i % 5 == 0)
+        assert part.values == pytest.approx(values, rel=1e-4, abs=1e-5, nan_ok=True)
+
+
+@pytest.mark.parametrize("ending", [".tsv", ".csv.gz", ".parquet"])
+def test_other_formats(run: Path, tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"in{ending}"
+    frame = pl.DataFrame({"smiles": ["CC", "CCO"], "id": [1, 2]})
+    if ending == ".parquet":
+        frame.write_parquet(path)
+    else:
+        text = frame.write_csv(separator="\t" if ending == ".tsv" else ",")
+        path.write_bytes(gzip.compress(text.encode()) if ending.endswith("gz") else text.encode())
+    output = tmp_path / f"out{'.csv' if ending == '.parquet' else ending}"
+    assert main_quietly("predict", str(run), str(path), "-o", str(output)) == 0
+    found = pl.read_csv(output, separator="\t" if ending == ".tsv" else ",")
+    assert found["id"].to_list() == [1, 2]
+    assert found[f"predicted_{targets(run)[0]}"].is_not_null().all()
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([["a", "b"], ["1", "2"]], "--smiles-column"),
+        ([], "is empty"),
+        ([["smiles", "b"], ["C"]], "1 cells, expected 2"),
+        ([["smiles", "predicted_problem"], ["C", "x"]], "--prefix"),
+    ],
+)
+def test_mistakes(
+    run: Path, tmp_path: Path, rows: list[list[str]], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = write(tmp_path / "in.csv", rows)
+    assert main_quietly("predict", str(run), str(table), "-o", str(tmp_path / "out.csv")) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_run_of_another_task_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main_quietly("train", str(tiny_yaml("node", tmp_path, epochs=1)), "--output", str(tmp_path / "run"))
+    table = table_of(["C"], tmp_path / "in.csv")
+    assert main_quietly("predict", str(tmp_path / "run"), str(table)) == 2
+    assert "the task node" in capsys.readouterr().err
