@@ -6,18 +6,34 @@ from pathlib import Path
 
 from detgraph.files import write_text
 from detgraph.report.comparison import load_pairs, markdown
+from detgraph.reproduce import find_target
+from detgraph.reproduce.entries import read_entries
+from detgraph.reproduce.rendering import markdown_table
+from detgraph.reproduce.results import Results
 
 TABLE = re.compile(r"(<!-- table: (\S+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
 
 def render(page: Path) -> str:
-    """The page's text with every marked table rendered from the file that its marker names."""
+    """The page's text with every marked table rendered: from a file, or from reproduce:TARGET."""
 
     def table(match: re.Match[str]) -> str:
         opening, source, closing = match.groups()
-        return f"{opening}\n{markdown(load_pairs(page.parent / source))}\n\n{closing}"
+        kind, _, name = source.partition(":")
+        content = (
+            reproduced(name, page) if kind == "reproduce" else markdown(load_pairs(page.parent / source))
+        )
+        return f"{opening}\n{content}\n\n{closing}"
 
     return TABLE.sub(table, page.read_text(encoding="utf-8"))
+
+
+def reproduced(name: str, page: Path) -> str:
+    """What has been measured of a table of the paper."""
+    results = Results(page.parent / "results", grouped=True)
+    entries = [entry for entry in read_entries(find_target(name), results) if entry.scores]
+    datasets = dict.fromkeys(entry.cell.dataset for entry in entries)
+    return markdown_table(find_target(name).only(list(datasets)), entries)
 
 
 if __name__ == "__main__":

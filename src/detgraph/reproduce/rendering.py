@@ -31,6 +31,12 @@ def terminal_table(target: Target, entries: Sequence[Entry]) -> Table:
 
 
 def markdown(target: Target, entries: Sequence[Entry]) -> str:
+    """A page with the table, and the figure if there is one."""
+    figure = f"![{target.title}]({target.name}.svg)\n\n" if target.figure else ""
+    return f"# {target.title}\n\n{target.caption}\n\n{figure}{markdown_table(target, entries)}\n"
+
+
+def markdown_table(target: Target, entries: Sequence[Entry]) -> str:
     """Our numbers and the paper's side by side, then the notes."""
     head = [
         "",
@@ -43,9 +49,7 @@ def markdown(target: Target, entries: Sequence[Entry]) -> str:
         for model, row in rows:
             lines.append([model, *(text for entry in row for text in (_ours(entry), _paper(entry)))])
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    figure = f"![{target.title}]({target.name}.svg)\n\n" if target.figure else ""
-    remarks = "".join(f"- {line}\n" for line in notes(target, entries))
-    return f"# {target.title}\n\n{target.caption}\n\n{figure}{table}\n\n{remarks}"
+    return "\n".join([table, "", *(f"- {line}" for line in notes(target, entries))])
 
 
 def notes(target: Target, entries: Sequence[Entry]) -> list[str]:

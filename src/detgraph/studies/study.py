@@ -65,7 +65,7 @@ class Study:
         if differing:
             raise DetError(
                 f"{self.file} was made with other settings: {'; '.join(differing)}. Its runs cannot be mixed "
-                "with new ones: choose another folder with --output, or move the file away."
+                "with new ones: move the file away, or choose another folder for the studies."
             )
         return content
 
@@ -101,7 +101,7 @@ class Study:
         if old.get("fingerprint", outcome.fingerprint) != outcome.fingerprint:
             raise DetError(
                 f"the data of {self.file} has changed since its first runs, which cannot be mixed with new "
-                "ones: put the old data back, or choose another folder with --output."
+                "ones: put the old data back, or choose another folder for the studies."
             )
         run = Run(outcome.seed, result.valid, result.test, result.best_epoch, result.epochs, result.seconds)
         runs = {**self.runs(), run.seed: run}
@@ -131,7 +131,7 @@ def read_study(file: Path) -> dict[str, Any] | None:
         return None
     content = read_json(file)
     if not {"dataset", "model", "metric", "config", "runs", "commit", "fingerprint"} <= set(content):
-        raise DetError(f"{file} is not a study. Move it away, or choose another folder with --output.")
+        raise DetError(f"{file} is not a study. Move it away, or choose another folder for the studies.")
     return content
 
 
