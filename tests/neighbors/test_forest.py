@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from detgraph.neighbors.exact import Exclusions
-from detgraph.neighbors.forest import LEAF, forest_search, grow_tree
+from detgraph.neighbors.forest import LEAF, forest_search
 from detgraph.neighbors.scan import scan
+from detgraph.neighbors.tree import grow_tree
 
 METRICS: list[Any] = ["l1", "l2", "dot"]
 NODES = 8 * LEAF
@@ -49,7 +50,7 @@ def test_threads_do_not_matter() -> None:
 
 
 def test_leaves_hold_every_node_once() -> None:
-    order, bounds = grow_tree(clusters().numpy(), np.random.default_rng(0))
+    order, bounds = grow_tree(clusters().numpy(), LEAF, np.random.default_rng(0))
     assert sorted(order.tolist()) == list(range(NODES))
     assert (bounds[0], bounds[-1]) == (0, NODES)
     assert LEAF / 2 < np.diff(bounds).min() <= np.diff(bounds).max() <= LEAF

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from detgraph.neighbors.exact import Exclusions, exact_search, metric_scores
-from detgraph.neighbors.kernels import LANES
 from detgraph.neighbors.scan import QUERIES, coarse_l1, scan
+from detgraph.neighbors.wide import LANES
 
 METRICS: list[Any] = ["l1", "l2", "dot"]
 NO_EDGES = torch.empty(2, 0, dtype=torch.long)

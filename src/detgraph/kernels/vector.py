@@ -147,7 +147,7 @@ def _emit_exp(builder: Any, x: Any) -> Any:
     """``2^k · e^r`` with r in ±ln(2)/2, where e^r is a polynomial (Cephes' coefficients)."""
 
     def madd(a: Any, b: Any, c: Any) -> Any:
-        return builder.fadd(builder.fmul(a, b, FLAGS), c, FLAGS)
+        return builder.fadd(builder.fmul(a, b, flags=FLAGS), c, flags=FLAGS)
 
     x = _emit_maximum(builder, x, constant(-87.0))
     k = call(builder, "floor", madd(x, constant(1.4426950408889634), constant(0.5)))
@@ -157,9 +157,9 @@ def _emit_exp(builder: Any, x: Any) -> Any:
     y = constant(1.9875691500e-4)
     for coefficient in (1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1):
         y = madd(y, r, constant(coefficient))
-    y = builder.fadd(madd(builder.fmul(y, r, FLAGS), r, r), constant(1.0), FLAGS)
+    y = builder.fadd(madd(builder.fmul(y, r, flags=FLAGS), r, r), constant(1.0), flags=FLAGS)
     power = builder.shl(builder.add(builder.fptosi(k, INTS), whole(127)), whole(23))
-    return builder.fmul(y, builder.bitcast(power, FLOATS), FLAGS)
+    return builder.fmul(y, builder.bitcast(power, FLOATS), flags=FLAGS)
 
 
 maximum = define(_emit_maximum, 2)
@@ -179,7 +179,7 @@ swap_1, swap_2, swap_4 = _swap(1), _swap(2), _swap(4)
 
 
 def _operator(python_operator: Any, method: str) -> None:
-    instruction = define(lambda builder, a, b: getattr(builder, method)(a, b, FLAGS), 2)
+    instruction = define(lambda builder, a, b: getattr(builder, method)(a, b, flags=FLAGS), 2)
 
     @overload(python_operator, strict=False)
     def on_vectors(a: Any, b: Any) -> Any:

@@ -4,37 +4,20 @@ Each tree halves the nodes again and again along the line through two of them; n
 leaf, and what one tree cuts apart another keeps together. The cost grows like n log n.
 """
 
-from itertools import pairwise
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from detgraph.kernels.lanes import use_threads
 from detgraph.neighbors.exact import Exclusions
-from detgraph.neighbors.kernels import Floats, Longs, compare_groups, compare_with_theirs, project
+from detgraph.neighbors.kernels import compare_groups, compare_with_theirs
 from detgraph.neighbors.scan import compare_all, empty_lists, make_space
+from detgraph.neighbors.tree import grow_tree
 from detgraph.nn.semantic import Metric
 
 TREES = 6
 LEAF = 1500  # nodes of a leaf at most
 FEWEST_KEPT = 12  # candidates that a node keeps meanwhile: short lists of neighbours lead nowhere
-
-
-def grow_tree(vectors: Floats, random: np.random.Generator) -> tuple[Longs, Longs]:
-    """All nodes, leaf by leaf, and where the leaves begin: (nodes,) and (leaves + 1,)."""
-    order = random.permutation(len(vectors))
-    bounds = np.array([0, len(vectors)])
-    place = np.empty(len(vectors), np.float32)
-    while np.diff(bounds).max() > LEAF:
-        # The order within a branch is random at first and arbitrary later, so ends are drawn from all of it.
-        ends = order[random.integers(bounds[:-1, None], bounds[1:, None], (len(bounds) - 1, 2))]
-        project(vectors, order, bounds, ends, place)
-        middles = (bounds[:-1] + bounds[1:]) // 2
-        for (begin, end), middle in zip(pairwise(bounds), middles, strict=True):
-            order[begin:end] = order[begin:end][np.argpartition(place[begin:end], middle - begin)]
-        bounds = np.sort(np.concatenate([bounds, middles]))
-    return order, bounds
 
 
 def forest_search(vectors: Tensor, metric: Metric, k: int, excluded: Exclusions) -> Tensor:
@@ -43,7 +26,7 @@ def forest_search(vectors: Tensor, metric: Metric, k: int, excluded: Exclusions)
     space, nearest = make_space(vectors, metric), empty_lists(max(k, FEWEST_KEPT), excluded)
     random = np.random.default_rng(0)
     for _ in range(TREES):
-        order, leaves = grow_tree(space.vectors, random)
+        order, leaves = grow_tree(space.vectors, LEAF, random)
         compare_groups(space, nearest, order, leaves, order[:0])
     everyone = np.arange(len(vectors))
     if metric == "dot":  # long vectors are near to nodes of every leaf

@@ -8,8 +8,11 @@ Everything jitted stands in this one file, because numba's cache does not look i
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import float32, int16, njit, prange, uint16
+from numba import float32, int16, int32, njit, prange, uint16
+from numba.extending import overload
 from numpy.typing import NDArray
+
+from detgraph.neighbors.wide import LANES, add_larger, add_square, load, store, subtract_product, zeros
 
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int32]
@@ -17,9 +20,6 @@ Longs = NDArray[np.int64]
 
 L1, L2, DOT = 0, 1, 2
 
-LANES = 448  # candidates that are bounded at once; a power of two would make their rows share cache lines
-STEP = 4  # dimensions added up before the sum goes back to memory; coarse rows are a multiple of it
-CHUNK = 64  # lanes that are passed over together if none of them is near enough
 TILE = 8192  # nodes whose lists are improved by one thread with one memory of what it has seen
 
 OPTIONS = {"cache": True, "error_model": "numpy"}
@@ -35,7 +35,7 @@ class Space(NamedTuple):
 
     metric: int
     vectors: Floats  # (nodes, dim)
-    coarse: NDArray[Any]  # (nodes, dim rounded up to a multiple of STEP): int16 for L1, otherwise float32
+    coarse: NDArray[Any]  # (nodes, dim): int16 for L1, otherwise float32
     sums: NDArray[Any]  # (nodes,) of the coarse rows: uint16, modulo 2¹⁶, for L1; otherwise float32, unused
     unit: np.float32
     slack: np.float32
@@ -106,101 +106,120 @@ def offer(
     return True
 
 
-@njit(**OPTIONS)
-def larger(a: int, b: int) -> int:
-    """The larger of two 16-bit numbers, without widening them."""
-    return a if a > b else b
+def bound(metric: int, coarse: Any, i: int, h: int, lanes: Any, sums: Any, own: Any, out: Any) -> None:
+    """Coarse costs of rows i and h to all lanes: one of the two below, by the type of the coarse rows."""
 
 
-@njit(**OPTIONS)
-def bound_l1(coarse: Any, i: int, h: int, lanes: Any, sums: Any, own: Any, out: Any) -> None:
-    """Coarse L1 distances of rows i and h to all lanes: ``Σ|a - b| = 2 Σ max(a, b) - Σa - Σb``.
+def bound_l1(metric: int, coarse: Any, i: int, h: int, lanes: Any, sums: Any, own: Any, out: Any) -> None:
+    """L1 distances: ``Σ|a - b| = 2 Σ max(a, b) - Σa - Σb``.
 
     Two 16-bit instructions a vector instead of three, and nothing is rounded: sums may wrap around without
     harm. Two rows at once, so that each lane is loaded once for both.
     """
-    for lane in range(LANES):
-        out[0, lane] = uint16(0)
-        out[1, lane] = uint16(0)
-    for d in range(0, lanes.shape[0], STEP):
-        a0, a1, a2, a3 = coarse[i, d], coarse[i, d + 1], coarse[i, d + 2], coarse[i, d + 3]
-        b0, b1, b2, b3 = coarse[h, d], coarse[h, d + 1], coarse[h, d + 2], coarse[h, d + 3]
-        for lane in range(LANES):
-            x0, x1, x2, x3 = lanes[d, lane], lanes[d + 1, lane], lanes[d + 2, lane], lanes[d + 3, lane]
-            first = int16(larger(a0, x0) + larger(a1, x1))
-            first = int16(first + larger(a2, x2))
-            first = int16(first + larger(a3, x3))
-            second = int16(larger(b0, x0) + larger(b1, x1))
-            second = int16(second + larger(b2, x2))
-            second = int16(second + larger(b3, x3))
-            out[0, lane] = uint16(out[0, lane] + first)
-            out[1, lane] = uint16(out[1, lane] + second)
+    first, second = zeros(lanes), zeros(lanes)
+    for d in range(len(lanes)):
+        values = load(lanes, d * LANES)
+        first = add_larger(first, values, coarse[i, d])
+        second = add_larger(second, values, coarse[h, d])
+    store(out, 0, first)
+    store(out, LANES, second)
     for lane in range(LANES):
         out[0, lane] = uint16(2 * out[0, lane] - sums[lane] - own[i])
-    for lane in range(LANES):
         out[1, lane] = uint16(2 * out[1, lane] - sums[lane] - own[h])
 
 
-@njit(**SUMS)
-def bound_float(metric: int, coarse: Any, i: int, h: int, lanes: Any, out: Any) -> None:
-    """Squared distances, or minus dot products, of rows i and h to all lanes."""
+def bound_float(metric: int, coarse: Any, i: int, h: int, lanes: Any, sums: Any, own: Any, out: Any) -> None:
+    """Squared distances, or minus dot products."""
     for row in range(2):
-        query = i if row == 0 else h
-        for lane in range(LANES):
-            out[row, lane] = float32(0)
-        for d in range(0, lanes.shape[0], STEP):
-            a0, a1 = coarse[query, d], coarse[query, d + 1]
-            a2, a3 = coarse[query, d + 2], coarse[query, d + 3]
-            if metric == L2:
-                for lane in range(LANES):
-                    x0, x1 = a0 - lanes[d, lane], a1 - lanes[d + 1, lane]
-                    x2, x3 = a2 - lanes[d + 2, lane], a3 - lanes[d + 3, lane]
-                    out[row, lane] += x0 * x0 + x1 * x1 + x2 * x2 + x3 * x3
-            else:
-                for lane in range(LANES):
-                    near = a0 * lanes[d, lane] + a1 * lanes[d + 1, lane]
-                    out[row, lane] -= near + a2 * lanes[d + 2, lane] + a3 * lanes[d + 3, lane]
+        query, total = i if row == 0 else h, zeros(lanes)
+        if metric == L2:
+            for d in range(len(lanes)):
+                total = add_square(total, load(lanes, d * LANES), coarse[query, d])
+        else:
+            for d in range(len(lanes)):
+                total = subtract_product(total, load(lanes, d * LANES), coarse[query, d])
+        store(out, row * LANES, total)
+
+
+@overload(bound, strict=False)  # not strict: annotations may differ
+def choose_bound(metric: Any, coarse: Any, i: Any, h: Any, lanes: Any, sums: Any, own: Any, out: Any) -> Any:
+    """The one for the type of the coarse rows."""
+    return bound_l1 if coarse.dtype == int16 else bound_float
+
+
+@njit(**SUMS)
+def bound_box(metric: int, coarse: Any, i: int, low: Any, high: Any, rounding: Any) -> Any:
+    """A coarse cost that row i has at least to every point between ``low`` and ``high``."""
+    if metric == L1:
+        steps = int32(0)
+        for d in range(len(low)):
+            below, above = int32(low[d]) - int32(coarse[i, d]), int32(coarse[i, d]) - int32(high[d])
+            apart = below if below > above else above
+            steps += apart if apart > 0 else int32(0)
+        return float32(steps)
+    total = float32(0)
+    for d in range(len(low)):
+        x = coarse[i, d]
+        if metric == L2:
+            apart = low[d] - x if low[d] - x > x - high[d] else x - high[d]
+            total += apart * apart if apart > 0 else float32(0)
+        else:
+            near = x * low[d] if x * low[d] > x * high[d] else x * high[d]
+            total -= near + rounding * abs(near)  # a corner of the box may be longer than any vector
+    return total
 
 
 @njit(**OPTIONS)
-def any_within(out: Any, row: int, first: int, bar: Any) -> Any:
-    """Whether any lane of a chunk is low enough; counting all is quicker than stopping at the first."""
+def any_within(out: Any, row: int, bar: Any) -> Any:
+    """Whether any lane is low enough; counting all is quicker than stopping at the first."""
     count = uint16(0)
-    for lane in range(first, first + CHUNK):
+    for lane in range(LANES):
         count = uint16(count + uint16(out[row, lane] <= bar))
     return count > 0
 
 
 @njit(**OPTIONS)
-def compare(space: Space, nearest: Nearest, queries: Any, candidates: Any) -> None:
-    """Offer all candidates to all queries; both are node numbers."""
+def compare(space: Space, nearest: Nearest, queries: Any, candidates: Any, begin: int) -> None:
+    """Offer all candidates to all queries, from the candidate at ``begin`` on; both are node numbers.
+
+    Candidates come a vector's worth at a time. If near ones stand together, the box around them is mostly too
+    far from a query for any of them to be looked at; if those near the queries come first, even more so.
+    """
     metric, vectors, coarse, sums, unit, slack, rounding, ceiling = space
     costs, nodes, excluded, start = nearest
-    lanes = np.zeros((coarse.shape[1], LANES), coarse.dtype)  # (coarse dim, lanes)
+    lanes = np.zeros((coarse.shape[1], LANES), coarse.dtype)  # (dim, lanes)
     lane_sums = np.zeros(LANES, sums.dtype)
     out = np.empty((2, LANES), sums.dtype)
-    for first in range(0, len(candidates), LANES):
+    low, high = np.empty(coarse.shape[1], coarse.dtype), np.empty(coarse.shape[1], coarse.dtype)
+    limit, skip = np.empty(2, np.float32), np.empty(2, np.bool_)
+    rounds = (len(candidates) + LANES - 1) // LANES
+    for turn in range(rounds):
+        first = (begin // LANES + turn) % rounds * LANES
         filled = min(LANES, len(candidates) - first)
         for lane in range(filled):
-            j = candidates[first + lane]
-            lane_sums[lane] = sums[j]
-            for d in range(coarse.shape[1]):
-                lanes[d, lane] = coarse[j, d]
-        for q in range(len(queries)):
-            i, row = queries[q], q % 2
-            if row == 0:  # a last one without a second is bounded twice
-                h = queries[min(q + 1, len(queries) - 1)]
-                if metric == L1:
-                    bound_l1(coarse, i, h, lanes, lane_sums, sums, out)
-                else:
-                    bound_float(metric, coarse, i, h, lanes, out)
-            # The highest coarse cost with which a candidate may still be among the best of i
-            worst = costs[i, -1]
-            bar = sums.dtype.type(min((worst + rounding * abs(worst) + slack) / unit, ceiling))
-            for chunk in range(0, filled, CHUNK):
-                if not any_within(out, row, chunk, bar):
+            lane_sums[lane] = sums[candidates[first + lane]]
+        for d in range(coarse.shape[1]):
+            low[d] = high[d] = coarse[candidates[first], d]
+            for lane in range(filled):
+                value = coarse[candidates[first + lane], d]
+                lanes[d, lane] = value
+                low[d], high[d] = min(low[d], value), max(high[d], value)
+        for q in range(0, len(queries), 2):
+            pair = queries[q], queries[min(q + 1, len(queries) - 1)]  # a last one alone is bounded twice
+            for row in range(2):
+                # The highest coarse cost with which a candidate may still be among the best
+                worst = costs[pair[row], -1]
+                limit[row] = (worst + rounding * abs(worst) + slack) / unit
+                skip[row] = bound_box(metric, coarse, pair[row], low, high, rounding) > limit[row]
+            if skip[0] and skip[1]:
+                continue
+            bound(metric, coarse, pair[0], pair[1], lanes, lane_sums, sums, out)
+            for row in range(2 if pair[0] != pair[1] else 1):
+                bar = sums.dtype.type(min(limit[row], ceiling))
+                if skip[row] or not any_within(out, row, bar):
                     continue
-                for lane in range(chunk, min(chunk + CHUNK, filled)):
+                i = pair[row]
+                for lane in range(filled):
                     if out[row, lane] <= bar and offer(
                         metric, vectors, costs, nodes, excluded, start, i, candidates[first + lane]
                     ):
@@ -216,7 +235,10 @@ def compare_groups(space: Space, nearest: Nearest, order: Any, bounds: Any, ever
     """
     for group in prange(len(bounds) - 1):
         members = order[bounds[group] : bounds[group + 1]]
-        compare(space, nearest, members, everyone if len(everyone) > 0 else members)
+        if len(everyone) > 0:
+            compare(space, nearest, members, everyone, bounds[group])
+        else:
+            compare(space, nearest, members, members, 0)
 
 
 @njit(**{**SUMS, "parallel": True})

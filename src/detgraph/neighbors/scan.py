@@ -6,7 +6,9 @@ from torch import Tensor
 
 from detgraph.kernels.lanes import use_threads
 from detgraph.neighbors.exact import Exclusions
-from detgraph.neighbors.kernels import DOT, L1, L2, STEP, Floats, Longs, Nearest, Space, compare_groups
+from detgraph.neighbors.kernels import DOT, L1, L2, Floats, Longs, Nearest, Space, compare_groups
+from detgraph.neighbors.tree import grow_tree
+from detgraph.neighbors.wide import LANES
 from detgraph.nn.semantic import Metric
 
 METRICS = {"l1": L1, "l2": L2, "dot": DOT}
@@ -22,14 +24,12 @@ def make_space(vectors: Tensor, metric: Metric) -> Space:
     if metric == "l1":
         return coarse_l1(array)
     nodes, dim = array.shape
-    coarse = np.zeros((nodes, -(-dim // STEP) * STEP), np.float32)
-    coarse[:, :dim] = array
     rounding = (dim + 8) * 2.0**-22
     # A dot product may be near 0 though its terms are large: the norms measure its rounding error.
     slack = rounding * float(np.square(array).sum(axis=1).max(initial=0)) if metric == "dot" else 0.0
     unused = np.zeros(nodes, np.float32)
     numbers = (np.float32(number) for number in (1, slack, rounding, np.inf))
-    return Space(METRICS[metric], array, coarse, unused, *numbers)
+    return Space(METRICS[metric], array, array, unused, *numbers)
 
 
 def coarse_l1(array: Floats) -> Space:
@@ -42,7 +42,7 @@ def coarse_l1(array: Floats) -> Space:
     sample = torch.from_numpy(array[:: max(1, nodes // SAMPLE)])
     farthest = float(torch.cdist(sample, sample, p=1.0).max()) if nodes else 0.0
     unit = max(1.1 * farthest / CEILING, 1e-30)
-    coarse = np.zeros((nodes, -(-dim // STEP) * STEP), np.int16)
+    coarse = np.zeros((nodes, dim), np.int16)
     error = np.zeros(nodes)  # of each row, by rounding
     for d in range(dim):
         steps = (array[:, d] - array[:, d].mean(dtype=np.float64)) / unit  # float64: rounded once only
@@ -72,6 +72,7 @@ def compare_all(space: Space, nearest: Nearest, queries: Longs, candidates: Long
 def scan(vectors: Tensor, metric: Metric, k: int, excluded: Exclusions) -> Tensor:
     """The ``k`` nearest nodes of each node that are not excluded, (nodes, k), -1 where there are fewer."""
     use_threads(vectors.numel() * len(vectors))
-    nearest, everyone = empty_lists(k, excluded), np.arange(len(vectors))
-    compare_all(make_space(vectors, metric), nearest, everyone, everyone)
+    space, nearest = make_space(vectors, metric), empty_lists(k, excluded)
+    order, _ = grow_tree(space.vectors, LANES, np.random.default_rng(0))
+    compare_all(space, nearest, order, order)
     return torch.from_numpy(nearest.nodes).long()
