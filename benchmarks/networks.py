@@ -17,6 +17,7 @@ from torch_geometric.nn import GATConv
 
 from detgraph.config import load_config, parse_config
 from detgraph.data.benchmarks import load_benchmark
+from detgraph.memory import keep_freed_memory
 from detgraph.recipes import find_recipe
 from detgraph.tasks.node import NodeTask
 from detgraph.training.launch import prepare, start
@@ -124,4 +125,5 @@ def million_nodes() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    keep_freed_memory()  # as the command line does
     print(json.dumps(epoch_cost(int(sys.argv[1]))))

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from detgraph import __version__
 from detgraph.errors import DetError
+from detgraph.memory import keep_freed_memory
 
 COMMANDS = {
     "demo": "Train DET and its structural-only twin on all three tasks, in minutes.",
@@ -61,6 +62,7 @@ for name, text in COMMANDS.items():
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; a user's mistake is a message and exit code 2, never a traceback."""
+    keep_freed_memory()
     try:
         app(args=arguments)
     except (DetError, OSError) as error:  # OSError: a folder without permission, a full disk

@@ -76,6 +76,8 @@ class _DualAttention(torch.autograd.Function):
         weights_used = np.empty((pairs if plan.hops > 1 else 0, form.lanes), np.float32)
         reached = [rows, np.empty_like(rows)]  # after 0, 1, … hops
         settings = (
+            plan.in_first,
+            plan.in_second,
             FORMS[plan.form] if plan.form else NONE,
             plan.use_dot,
             plan.use_z,
@@ -95,8 +97,6 @@ class _DualAttention(torch.autograd.Function):
             index.start,
             index.source,
             index.chunks,
-            plan.in_first,
-            plan.in_second,
             *settings,
             first,
             second,
@@ -150,7 +150,7 @@ class _DualAttention(torch.autograd.Function):
             index.by_source_start,
             index.by_source_target,
             index.by_source_chunks,
-            settings[0],
+            settings[2],
             grad_out,
             record,
             grad_h,

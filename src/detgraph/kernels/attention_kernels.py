@@ -80,9 +80,9 @@ def forward(
                         prefetch_row(h, source[p + AHEAD] * width, width)
                     own, other, pair = i * width + at, source[p] * width + at, p * lanes + block * LANES
                     dot, z = zero, zero
-                    if use_dot or dot_to_second:
+                    if (in_first[p] and use_dot) or (in_second[p] and dot_to_second):
                         dot = fold(dot_product(h, own, h, other, steps), shift) * fill(scale)
-                    if form != NONE:
+                    if form != NONE and ((in_first[p] and use_z) or (in_second[p] and dual)):
                         z = fold(score(h, own, other, weight, at, steps, form), shift)
                     if in_first[p]:
                         logit = dot if use_dot else zero
@@ -133,6 +133,8 @@ def backward_targets(
     source: Array,
     slot: Array,
     chunks: Array,
+    in_first: Array,
+    in_second: Array,
     form: int,
     use_dot: bool,
     use_z: bool,
@@ -209,7 +211,7 @@ def backward_targets(
                     for step in range(at, at + steps * LANES, LANES):
                         other = load(h, source[p] * width + step)
                         total = load(grad_h, i * width + step) + by_dot * other
-                        if form != NONE:
+                        if form != NONE and ((in_first[p] and use_z) or (in_second[p] and dual)):
                             own, to = load(h, i * width + step), chunk * width + step
                             total = total + by_z * slope(own, other, load(weight, step), form)
                             rise = by_z * weight_slope(own, other, form)

@@ -8,6 +8,7 @@ from torch.nn import functional
 
 from detgraph.kernels import fused_on
 from detgraph.kernels.attention import Plan, dual_attention
+from detgraph.kernels.dropout import Dropout, drop
 from detgraph.kernels.semantic import FORMS
 from detgraph.kernels.sparse_linear import sparse_linear
 from detgraph.nn.neighborhood import Dense, Neighborhood, SemanticSet, Sparse
@@ -28,7 +29,7 @@ def linear(x: Tensor, weight: Tensor, dropout: float = 0.0, row_scale: Tensor | 
     if x.layout == torch.sparse_csr:
         return sparse_linear(x, weight, dropout, row_scale)
     if dropout:
-        x = functional.dropout(x, dropout)
+        x = drop(x, dropout)
     return functional.linear(x if row_scale is None else x * row_scale[:, None], weight)
 
 
@@ -139,8 +140,8 @@ class DualEncoderLayer(nn.Module):
             self.attention_norm, self.ffn_norm = nn.LayerNorm(width), nn.LayerNorm(width)
             inner = ffn_channels or width
             self.ffn = nn.Sequential(nn.Linear(width, inner), nn.GELU(), nn.Linear(inner, width))
-        self.node_dropout = nn.Dropout(node_dropout)
-        self.dropout, self.attention_dropout = nn.Dropout(dropout), nn.Dropout(attention_dropout)
+        self.node_dropout = Dropout(node_dropout)
+        self.dropout, self.attention_dropout = Dropout(dropout), Dropout(attention_dropout)
         if self.uses_structural:
             self.structural = STRUCTURAL_FORMS[structural](heads, head_channels)
         self.operator = (
