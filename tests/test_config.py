@@ -152,6 +152,7 @@ ONE_CHOICE = {
     "entity.neighbors.source",
     "entity.model.semantic_heads",
     "node.training.precision",
+    "graph.baseline",
     "node.baseline",
 }  # an option with a single value has no other; baselines have tests of their own
 FILES = {

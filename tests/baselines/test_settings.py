@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from detgraph.config import NodeConfig, load_config, parse_config
+from detgraph.config import EntityConfig, NodeConfig, load_config, parse_config
 from detgraph.config.baselines import NETWORK_BASELINES
 from detgraph.errors import DetError
 from detgraph.recipes import recipe_names, recipe_path
-from detgraph.studies.models import BASELINE_RECIPES, model_config, model_names
+from detgraph.studies.models import model_config, model_names
 from detgraph.training import RunFolder
 from detgraph.training.launch import free_folder, load_run, start
 
@@ -46,7 +46,7 @@ def test_mistakes(values: dict[str, Any], message: str) -> None:
 
 @pytest.mark.parametrize("name", NETWORK_BASELINES)
 def test_every_baseline_has_a_recipe_with_its_source(name: str) -> None:
-    text = recipe_path(f"{BASELINE_RECIPES}/{name}").read_text(encoding="utf-8")
+    text = recipe_path(f"node/baselines/{name}").read_text(encoding="utf-8")
     assert "# Source: " in text or "Its authors have no settings" in text
     config = model_config(CORA, name)
     assert isinstance(config, NodeConfig)
@@ -56,11 +56,12 @@ def test_every_baseline_has_a_recipe_with_its_source(name: str) -> None:
 
 def test_every_baseline_recipe_is_named_after_its_model_and_data() -> None:
     for name in recipe_names():
-        if name.startswith(BASELINE_RECIPES):
+        task, *folders, short = name.split("/")
+        if folders == ["baselines"]:
             config = load_config(recipe_path(name))
-            assert isinstance(config, NodeConfig)
+            assert not isinstance(config, EntityConfig)
             assert config.baseline is not None
-            short = name.removeprefix(f"{BASELINE_RECIPES}/")
+            assert config.task == task
             assert short in (config.baseline.name, f"{config.baseline.name}-{config.data.name}")
 
 
@@ -90,12 +91,12 @@ def test_overrides_are_for_det_and_its_twin() -> None:
 def test_unknown_models_are_named_with_the_known_ones() -> None:
     with pytest.raises(DetError, match=r"unknown model for the task node 'gta'\. Did you mean 'gat'\?"):
         model_config(CORA, "gta")
-    molecules = recipe_path("graph/nci")
-    assert model_names(load_config(molecules)) == ("det", "structural")
+    triples = recipe_path("entity/umls")
+    assert model_names(load_config(triples)) == ("det", "structural")
     with pytest.raises(
-        DetError, match=r"unknown model for the task graph 'gat'\. .*Known: det, structural\."
+        DetError, match=r"unknown model for the task entity 'gat'\. .*Known: det, structural\."
     ):
-        model_config(molecules, "gat")
+        model_config(triples, "gat")
 
 
 def test_a_run_is_named_after_its_baseline_and_can_be_opened_again(

@@ -28,7 +28,47 @@ _READS: dict[NetworkBaselineName, set[str]] = {
 }
 
 
-class NetworkBaseline(Section):
+MoleculeBaselineName = Literal["gcn", "sage", "gin", "gat", "pna", "gt", "san", "deepergcn", "gps"]
+MOLECULE_BASELINES: tuple[MoleculeBaselineName, ...] = get_args(MoleculeBaselineName)
+
+_MOLECULE_READS: dict[MoleculeBaselineName, set[str]] = {
+    "gcn": set(),
+    "sage": set(),
+    "gin": set(),
+    "gat": {"heads"},
+    "pna": set(),
+    "gt": {"heads", "eigenvectors"},
+    "san": {"heads", "eigenvectors"},
+    "deepergcn": set(),
+    "gps": {"heads", "attention_dropout", "walk_steps"},
+}
+
+
+class Baseline(Section):
+    """What options of all baselines have in common."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, values: Any) -> Any:
+        """Name the nearest key here: the reader looks up keys of sections that always exist."""
+        for key in values if isinstance(values, dict) else ():
+            if key not in cls.model_fields:
+                raise ValueError(str(unknown_name("key of baseline", str(key), cls.model_fields)).rstrip("."))
+        return values
+
+    def check_read(self, name: str, read: set[str]) -> None:
+        """Refuse options that the model does not read."""
+        for key, field in type(self).model_fields.items():
+            if key not in read and getattr(self, key) != field.default:
+                raise ValueError(f"baseline.{key} has no effect with baseline.name={name}: remove it")
+
+    def check_heads(self, channels: int, heads: int) -> None:
+        """Heads share the channels."""
+        if channels % heads:
+            raise ValueError(f"baseline.channels ({channels}) must be a multiple of baseline.heads ({heads})")
+
+
+class NetworkBaseline(Baseline):
     """A model of others for networks; `recipes/node/baselines` has their published settings."""
 
     name: NetworkBaselineName
@@ -60,23 +100,35 @@ class NetworkBaseline(Section):
     inner_decay: Annotated[float, Field(ge=0)] = 0.0
     """Weight decay of gcnii's convolutions, or sgformer's attention, beside training.weight_decay."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _known(cls, values: Any) -> Any:
-        """Name the nearest key here: the reader looks up keys of sections that always exist."""
-        for key in values if isinstance(values, dict) else ():
-            if key not in cls.model_fields:
-                raise ValueError(str(unknown_name("key of baseline", str(key), cls.model_fields)).rstrip("."))
-        return values
-
     @model_validator(mode="after")
     def _has_effect(self) -> "NetworkBaseline":
-        read = {"name", "channels", "dropout", *_READS[self.name]}
-        for key, field in type(self).model_fields.items():
-            if key not in read and getattr(self, key) != field.default:
-                raise ValueError(f"baseline.{key} has no effect with baseline.name={self.name}: remove it")
-        if self.name == "gps" and self.channels % self.heads:
-            raise ValueError(
-                f"baseline.channels ({self.channels}) must be a multiple of baseline.heads ({self.heads})"
-            )
+        self.check_read(self.name, {"name", "channels", "dropout", *_READS[self.name]})
+        if self.name == "gps":
+            self.check_heads(self.channels, self.heads)
+        return self
+
+
+class MoleculeBaseline(Baseline):
+    """A model of others for molecules; `recipes/graph/baselines` has settings of about 500,000 parameters."""
+
+    name: MoleculeBaselineName
+    channels: Count = 64
+    layers: Count = 16
+    dropout: Rate = 0.0
+    readout: Literal["sum", "mean"] = "mean"
+    heads: Count = 8
+    """Attention heads, which share the channels."""
+    attention_dropout: Rate = 0.0
+    """On the attention weights of gps."""
+    eigenvectors: Count = 8
+    """Eigenvectors of the Laplacian that gt and san read."""
+    walk_steps: Count = 20
+    """Steps of the random walks that gps reads."""
+
+    @model_validator(mode="after")
+    def _has_effect(self) -> "MoleculeBaseline":
+        always = {"name", "channels", "layers", "dropout", "readout"}
+        self.check_read(self.name, always | _MOLECULE_READS[self.name])
+        if "heads" in _MOLECULE_READS[self.name]:
+            self.check_heads(self.channels, self.heads)
         return self

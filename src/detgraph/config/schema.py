@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from detgraph.config.baselines import NetworkBaseline
+from detgraph.config.baselines import MoleculeBaseline, NetworkBaseline
 from detgraph.config.section import Count, Rate, Share
 from detgraph.config.section import Section as Section
 from detgraph.neighbors import Backend, Schedule, Source
@@ -392,7 +392,22 @@ class GraphConfig(Section):
     data: MoleculeData
     model: MoleculeModelConfig = MoleculeModelConfig()
     training: GraphTrainingConfig = GraphTrainingConfig()
+    baseline: MoleculeBaseline | None = None
+    """Train this model of others instead of DET."""
     seed: Seed = 0
+
+    @property
+    def walk_steps(self) -> int:
+        """Steps of random walks that the model reads."""
+        if self.baseline is None:
+            return self.model.walk_steps
+        return self.baseline.walk_steps if self.baseline.name == "gps" else 0
+
+    @model_validator(mode="after")
+    def _has_effect(self) -> "GraphConfig":
+        if self.baseline is not None and self.model != MoleculeModelConfig():
+            raise ValueError(f"model has no effect with baseline.name={self.baseline.name}: remove it")
+        return self
 
 
 class NodeConfig(Section):
@@ -451,6 +466,6 @@ Config = GraphConfig | NodeConfig | EntityConfig
 
 def model_name(config: Config) -> str:
     """``det``, its twin ``structural``, or the name of a baseline."""
-    if isinstance(config, NodeConfig) and config.baseline is not None:
+    if not isinstance(config, EntityConfig) and config.baseline is not None:
         return config.baseline.name
     return "structural" if config.model.tau == 1 else "det"

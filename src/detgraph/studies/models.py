@@ -3,18 +3,19 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from detgraph.config import Config, NodeConfig, load_config
-from detgraph.config.baselines import NETWORK_BASELINES
+from detgraph.config import Config, EntityConfig, GraphConfig, load_config
+from detgraph.config.baselines import MOLECULE_BASELINES, NETWORK_BASELINES
 from detgraph.errors import unknown_name
 from detgraph.recipes import recipe_names, recipe_path
 
 OWN_MODELS = {"det": [], "structural": ["model.tau=1"]}
-BASELINE_RECIPES = "node/baselines"
 
 
 def model_names(config: Config) -> tuple[str, ...]:
     """The models that can be trained on the data of ``config``."""
-    return (*OWN_MODELS, *(NETWORK_BASELINES if isinstance(config, NodeConfig) else ()))
+    if isinstance(config, EntityConfig):
+        return tuple(OWN_MODELS)
+    return (*OWN_MODELS, *(MOLECULE_BASELINES if isinstance(config, GraphConfig) else NETWORK_BASELINES))
 
 
 def model_config(recipe: Path, model: str, overrides: Sequence[str] = ()) -> Config:
@@ -28,8 +29,9 @@ def model_config(recipe: Path, model: str, overrides: Sequence[str] = ()) -> Con
         return config
     if model not in model_names(config):
         raise unknown_name(f"model for the task {config.task}", model, model_names(config))
-    name = f"{BASELINE_RECIPES}/{model}-{config.data.label}"
-    published = load_config(recipe_path(name if name in recipe_names() else f"{BASELINE_RECIPES}/{model}"))
+    name = f"{config.task}/baselines/{model}"
+    special = f"{name}-{config.data.label}"
+    published = load_config(recipe_path(special if special in recipe_names() else name))
     # Settings for a data set say how its features are scaled; for other data the user's recipe does.
     same = config.data.name is not None and published.data.name == config.data.name
     return published if same else published.model_copy(update={"data": config.data})

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 from torchmetrics.functional.classification import binary_auroc
 
+from detgraph.baselines.molecules import build_molecule_model
 from detgraph.config import GraphConfig
+from detgraph.data.featurizers import Featurizer
 from detgraph.data.molecule_graphs import MoleculeGraphs
 from detgraph.data.molecules import Molecules
 from detgraph.errors import DetError
@@ -31,25 +33,7 @@ class GraphTask(Task):
         self.regression = data.kind == "regression"
         self.metric = "mae" if self.regression else "auc"
         self.higher_is_better = not self.regression
-        model, features = config.model, data.featurizer
-        self.model = MoleculeDET(
-            atom_sizes=features.atom_sizes,
-            bond_sizes=features.bond_sizes,
-            targets=len(data.targets),
-            channels=model.channels,
-            heads=model.heads,
-            layers=model.layers,
-            ffn_channels=model.ffn_channels,
-            encoding=model.encoding(share_layers=model.share_layers),
-            readout=model.readout,
-            hops=model.hops,
-            max_degree=model.max_degree,
-            max_distance=model.max_distance,
-            walk_steps=model.walk_steps,
-            walk_bias=model.walk_bias,
-            messages=model.messages,
-            column_codes=model.column_codes,
-        )
+        self.model = build_model(config, data.featurizer, len(data.targets))
         center, spread = np.zeros(len(data.targets)), np.ones(len(data.targets))
         if len(data.graphs):  # else there is nothing but a saved run's names, and its scale is loaded
             y = training_targets(data)
@@ -92,7 +76,7 @@ class GraphTask(Task):
 
     def collate(self, index: NDArray[np.int64]) -> MoleculeBatch:
         """A batch of the molecules at ``index``."""
-        batch = make_batch(self.data.graphs, self.data.y, index, self.config.model.walk_steps)
+        batch = make_batch(self.data.graphs, self.data.y, index, self.config.walk_steps)
         return batch.to(self.device)
 
     def predict(self, split: Split) -> Tensor:
@@ -106,7 +90,7 @@ class GraphTask(Task):
         out = torch.empty(len(index), len(self.data.targets))
         y = np.empty((len(graphs), 0), np.float32)  # not read
         for rows in alike(graphs.sizes[index]):
-            batch = make_batch(graphs, y, index[rows], self.config.model.walk_steps).to(self.device)
+            batch = make_batch(graphs, y, index[rows], self.config.walk_steps).to(self.device)
             raw = self.model(batch)
             out[rows] = (raw * self.spread + self.center if self.regression else raw.sigmoid()).cpu()
         return out
@@ -181,6 +165,31 @@ class GraphTask(Task):
             4 * model.heads * nodes**2 + nodes * (10 * model.channels + 2 * model.ffn_channels)
         )
         return 4 * model.layers * per_layer
+
+
+def build_model(config: GraphConfig, featurizer: Featurizer, targets: int) -> nn.Module:
+    """DET or a baseline, for atoms and bonds with the codes of ``featurizer``."""
+    if config.baseline is not None:
+        return build_molecule_model(config.baseline, featurizer, targets)
+    model = config.model
+    return MoleculeDET(
+        atom_sizes=featurizer.atom_sizes,
+        bond_sizes=featurizer.bond_sizes,
+        targets=targets,
+        channels=model.channels,
+        heads=model.heads,
+        layers=model.layers,
+        ffn_channels=model.ffn_channels,
+        encoding=model.encoding(share_layers=model.share_layers),
+        readout=model.readout,
+        hops=model.hops,
+        max_degree=model.max_degree,
+        max_distance=model.max_distance,
+        walk_steps=model.walk_steps,
+        walk_bias=model.walk_bias,
+        messages=model.messages,
+        column_codes=model.column_codes,
+    )
 
 
 def alike(sizes: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:

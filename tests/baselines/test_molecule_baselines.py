@@ -1,0 +1,133 @@
+"""Baselines on molecules: sizes, invariance, batches, learning, and settings without an effect."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from builders import molecules
+from molecule_batches import FEATURES, batch_of, random_molecule, shuffled
+
+from detgraph.baselines.molecules import MODELS, build_molecule_model, laplacian
+from detgraph.config import GraphConfig, load_config, parse_config
+from detgraph.config.baselines import MOLECULE_BASELINES, MoleculeBaseline
+from detgraph.data.featurizers import get_featurizer
+from detgraph.errors import DetError
+from detgraph.recipes import recipe_path
+from detgraph.studies.models import model_config, model_names
+from detgraph.tasks import GraphTask
+
+every_model = pytest.mark.parametrize("name", MOLECULE_BASELINES)
+
+
+def small(name: Any, **options: Any) -> torch.nn.Module:
+    torch.manual_seed(0)
+    heads = {"heads": 4} if name in ("gat", "gt", "san", "gps") else {}
+    config = MoleculeBaseline(name=name, channels=16, layers=2, **heads, **options)
+    return build_molecule_model(config, FEATURES, targets=2)
+
+
+def test_all_are_there() -> None:
+    assert set(MODELS) == set(MOLECULE_BASELINES)
+
+
+@every_model
+def test_recipes_have_about_500_000_parameters(name: str) -> None:
+    config = load_config(recipe_path(f"graph/baselines/{name}"))
+    assert isinstance(config, GraphConfig)
+    assert config.baseline is not None
+    model = build_molecule_model(config.baseline, get_featurizer("zinc"), 1)
+    assert 440_000 < sum(parameter.numel() for parameter in model.parameters()) <= 500_000
+
+
+@every_model
+def test_the_order_of_atoms_does_not_matter(name: str) -> None:
+    # Eigenvectors have an arbitrary sign: gt and san know atoms up to that, so they read none here.
+    one = random_molecule(7, seed=3)
+    model = small(name).eval()
+    if name in ("gt", "san"):
+        torch.nn.init.zeros_(model.position.weight)  # type: ignore[union-attr, arg-type]  # a linear map
+    batches = [batch_of([molecule], 20) for molecule in (one, shuffled(one))]
+    torch.testing.assert_close(model(batches[1]), model(batches[0]), rtol=1e-4, atol=1e-5)
+
+
+@every_model
+def test_a_batch_predicts_what_each_molecule_predicts_alone(name: str) -> None:
+    several = [random_molecule(size, seed=size) for size in (5, 1, 9)]
+    model = small(name).eval()
+    if name in ("gt", "san"):
+        torch.nn.init.zeros_(model.position.weight)  # type: ignore[union-attr, arg-type]  # a linear map
+    out = model(batch_of(several, 20))
+    assert out.shape == (3, 2)
+    alone = torch.cat([model(batch_of([molecule], 20)) for molecule in several])
+    torch.testing.assert_close(out, alone, rtol=1e-4, atol=1e-5)
+
+
+@every_model
+def test_learns_a_handful_by_heart(name: str) -> None:
+    heads = {"heads": 4} if name in ("gat", "gt", "san", "gps") else {}
+    config = parse_config(
+        {
+            "task": "graph",
+            "data": {"name": "tiny"},
+            "baseline": {"name": name, "channels": 32, "layers": 3, **heads},
+            "training": {"batch_size": 16},
+        }
+    )
+    assert isinstance(config, GraphConfig)
+    torch.manual_seed(0)
+    task = GraphTask(molecules(), config)
+    optimizer = torch.optim.Adam(task.parameters(), lr=0.01)
+    task.train()
+    losses = []
+    for epoch in range(80):
+        for batch in task.batches(epoch):
+            loss = task(batch)["main"]
+            optimizer.zero_grad()
+            torch.autograd.backward(loss)
+            optimizer.step()
+            losses.append(loss.item())
+    assert np.mean(losses[-5:]) < 0.25 * np.mean(losses[:5])
+    assert np.isfinite(task.evaluate("valid")["mae"])
+
+
+def test_eigenvectors_are_those_of_the_laplacian() -> None:
+    batch = batch_of([random_molecule(6, seed=1), random_molecule(3, seed=2)])
+    atoms = torch.empty(int(batch.sizes.sum()), dtype=torch.long)
+    atoms[batch.node] = torch.arange(len(batch.node))
+    vectors, exists = laplacian(atoms[batch.bonds], batch)
+    assert exists.sum(dim=1).tolist() == [6, 3]
+    assert (vectors[1, 3:, :3].abs() < 1e-5).all()  # nothing where there is no atom
+    # The first one is that of the eigenvalue 0: the roots of the degrees.
+    degree = batch.degree[:6].float().sqrt()
+    torch.testing.assert_close(vectors[0, :, 0].abs(), degree / degree.norm(), rtol=1e-4, atol=1e-4)
+
+
+def test_they_stand_behind_the_call_of_det(tmp_path: Path) -> None:
+    recipe = recipe_path("graph/zinc")
+    assert set(MOLECULE_BASELINES) < set(model_names(load_config(recipe)))
+    assert model_config(recipe, "pna") == load_config(recipe_path("graph/baselines/pna"))
+    own = tmp_path / "own.yaml"
+    own.write_text("task: graph\ndata: {file: mine.csv, targets: [y]}\n")
+    config = model_config(own, "gin")
+    assert isinstance(config, GraphConfig)
+    assert config.data.targets == ("y",)
+
+
+@pytest.mark.parametrize(
+    ("baseline", "message"),
+    [
+        ({"name": "gcn", "heads": 4}, "baseline.heads has no effect"),
+        ({"name": "gat", "channels": 20, "heads": 8}, "multiple of baseline.heads"),
+        ({"name": "gin", "chanels": 20}, "channels"),
+        ({"name": "ginn"}, "gin"),
+    ],
+)
+def test_mistakes(baseline: dict[str, Any], message: str) -> None:
+    with pytest.raises(DetError, match=message):
+        parse_config({"task": "graph", "data": {"name": "zinc"}, "baseline": baseline})
+    with pytest.raises(DetError, match="model has no effect"):
+        parse_config(
+            {"task": "graph", "data": {"name": "zinc"}, "baseline": {"name": "gcn"}, "model": {"layers": 3}}
+        )
