@@ -35,6 +35,7 @@ ENCODERS = {
 NEIGHBORS = {"k": 5, "every": 7, "warmup": 3, "backend": "forest"}
 TRAINING = {
     "epochs": 17,
+    "minutes": 2.5,
     "optimizer": "adamax",
     "learning_rate": 0.5,
     "weight_decay": 0.25,

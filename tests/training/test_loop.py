@@ -218,3 +218,44 @@ def test_a_finished_run_keeps_no_checkpoint(tmp_path: Path) -> None:
     }
     with pytest.raises(DetError, match=r"has finished already.*det evaluate"):
         resume(tmp_path / "run")
+
+
+class CountSteps(Observer):
+    """How many batches were done."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def step(self, done: int, total: int) -> None:
+        self.steps += 1
+
+
+def with_minutes(folder: Path, minutes: float) -> Config:
+    return tiny_config("graph", folder, minutes=minutes, schedule="cosine")
+
+
+def test_time_ends_training_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
+    observer = CountSteps()
+    trainer = start(with_minutes(tmp_path, 1e-9), tmp_path / "run")
+    result = trainer.train(observer)
+    assert observer.steps == 1 < trainer.task.steps()
+    assert (result.epochs, result.best_epoch) == (1, 0)
+    assert result.test is not None
+
+
+def test_time_enough_changes_nothing_but_the_schedule(tmp_path: Path) -> None:
+    observer = CountSteps()
+    trainer = start(with_minutes(tmp_path, 1e6), tmp_path / "run")
+    result = trainer.train(observer)
+    assert result.epochs == trainer.config.epochs
+    assert observer.steps == result.epochs * trainer.task.steps()
+    assert trainer.optimizer.param_groups[0]["lr"] == pytest.approx(trainer.config.learning_rate)
+
+
+def test_a_run_out_of_time_is_not_trained_on(tmp_path: Path) -> None:
+    trainer = start(with_minutes(tmp_path, 1e-9), tmp_path / "run")
+    with pytest.raises(Interrupted):
+        trainer.train(InterruptEveryEpoch())
+    observer = CountSteps()
+    assert resume(tmp_path / "run").train(observer).epochs == 1
+    assert observer.steps == 0

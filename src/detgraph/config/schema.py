@@ -310,13 +310,16 @@ class TrainingConfig(Section):
     """The loop: the same for all tasks."""
 
     epochs: Count = 200
+    minutes: Annotated[float, Field(gt=0)] | None = None
+    """Stop after so much training time, in the middle of an epoch if need be; the learning rate then falls
+    over this time instead of over all epochs."""
     optimizer: Literal["adam", "adamw", "adamax"] = "adamw"
     learning_rate: Annotated[float, Field(gt=0)] = 1e-3
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     schedule: Literal["constant", "linear", "cosine"] = "constant"
     """How the learning rate falls after the warm-up."""
     warmup: Share = 0.0
-    """Share of all steps over which the learning rate rises."""
+    """Share of all steps (or of the minutes) over which the learning rate rises."""
     clip_norm: Annotated[float, Field(gt=0)] | None = None
     patience: Count | None = None
     """Stop after so many evaluations without a better validation metric."""

@@ -78,9 +78,7 @@ class Trainer:
         progress, config, observer = self.progress, self.config, observer or Observer()
         self.run.keep_metrics_before(progress.epoch)
         with StopRequest() as stop:
-            while progress.epoch < config.epochs and (
-                config.patience is None or progress.stale < config.patience
-            ):
+            while not self.at_end() and (config.patience is None or progress.stale < config.patience):
                 self.train_epoch(stop, observer)
                 observer.epoch(self.finish_epoch())
                 self.save_if_due(stop)
@@ -97,7 +95,13 @@ class Trainer:
         steps = task.steps()
         self.module.train()
         for batch in islice(task.batches(progress.epoch), progress.step, None):
-            rate = learning_rate(progress.epoch * steps + progress.step, config.epochs * steps, config)
+            done, total = float(progress.epoch * steps + progress.step), float(config.epochs * steps)
+            if config.minutes is not None:
+                self.tick()
+                done, total = progress.seconds, 60 * config.minutes
+                if done >= total and progress.step:
+                    break
+            rate = learning_rate(done, total, config)
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
             losses = self.module(batch)
@@ -122,8 +126,8 @@ class Trainer:
         task, progress = self.task, self.progress
         record: dict[str, Any] = {"epoch": progress.epoch}
         record |= {name: total / progress.step for name, total in progress.sums.items()}
-        last = progress.epoch == self.config.epochs - 1
-        if last or (progress.epoch + 1) % self.config.evaluate_every == 0:
+        self.tick()
+        if self.at_end(progress.epoch + 1) or (progress.epoch + 1) % self.config.evaluate_every == 0:
             record["valid"] = task.evaluate("valid")
             score = record["valid"][task.metric]
             if math.isnan(score):
@@ -143,6 +147,13 @@ class Trainer:
         record["seconds"] = round(progress.seconds, 3)
         self.run.append_metrics(record)
         return record
+
+    def at_end(self, epoch: int | None = None) -> bool:
+        """Whether all epochs are done before ``epoch`` (default: the present one), or the time is up."""
+        epoch = self.progress.epoch if epoch is None else epoch
+        minutes = self.config.minutes
+        out_of_time = minutes is not None and self.progress.seconds >= 60 * minutes and epoch > 0
+        return epoch >= self.config.epochs or out_of_time
 
     def finish(self) -> Result:
         """Take the weights that validation chose, read the test split once, and write the outcome."""

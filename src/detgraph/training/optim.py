@@ -20,11 +20,14 @@ def make_optimizer(parameters: Iterable[nn.Parameter], config: TrainingConfig) -
     return OPTIMIZERS[config.optimizer](parameters, lr=config.learning_rate, weight_decay=config.weight_decay)
 
 
-def learning_rate(step: int, total: int, config: TrainingConfig) -> float:
-    """Linear warm-up, then constant, or falling to 0 along a line or half a cosine."""
+def learning_rate(step: float, total: float, config: TrainingConfig) -> float:
+    """Linear warm-up, then constant, or falling to 0 along a line or half a cosine.
+
+    ``step`` of ``total`` are batches, or seconds where the time is limited.
+    """
     warmup = config.warmup * total
     if step < warmup:
         return config.learning_rate * (step + 1) / math.ceil(warmup)
-    done = (step - warmup) / max(1, total - warmup)
+    done = min((step - warmup) / max(1, total - warmup), 1.0)
     factor = {"constant": 1.0, "linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2}
     return config.learning_rate * factor[config.schedule]
