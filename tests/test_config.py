@@ -42,6 +42,7 @@ TRAINING = {
     "schedule": "cosine",
     "warmup": 0.125,
     "clip_norm": 2.5,
+    "average": 0.875,
     "patience": 9,
     "evaluate_every": 4,
     "checkpoint_seconds": 1.5,

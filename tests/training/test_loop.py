@@ -12,7 +12,7 @@ from detgraph.config import Config, GraphConfig, parse_config
 from detgraph.data.load import load_molecules
 from detgraph.errors import DetError
 from detgraph.tasks import GraphTask, Metrics, NodeTask, Split
-from detgraph.training import Interrupted, Observer, Result, RunFolder, Trainer
+from detgraph.training import Interrupted, Observer, Result, RunFolder, Trainer, loop
 from detgraph.training.launch import load_run, prepare, resume, start
 
 
@@ -259,3 +259,26 @@ def test_a_run_out_of_time_is_not_trained_on(tmp_path: Path) -> None:
     observer = CountSteps()
     assert resume(tmp_path / "run").train(observer).epochs == 1
     assert observer.steps == 0
+
+
+class ThreadsSeen(Observer):
+    """How many threads torch had in each step."""
+
+    def __init__(self) -> None:
+        self.seen: set[int] = set()
+
+    def step(self, done: int, total: int) -> None:
+        self.seen.add(torch.get_num_threads())
+
+
+def test_small_steps_take_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.set_num_threads(2)
+    try:
+        small, large = ThreadsSeen(), ThreadsSeen()
+        start(tiny_config("node", tmp_path), tmp_path / "small").train(small)
+        assert torch.get_num_threads() == 2
+        monkeypatch.setattr(loop, "ALONE_BELOW", 0)
+        start(tiny_config("node", tmp_path), tmp_path / "large").train(large)
+    finally:
+        torch.set_num_threads(1)
+    assert (small.seen, large.seen) == ({1}, {2})

@@ -321,6 +321,8 @@ class TrainingConfig(Section):
     warmup: Share = 0.0
     """Share of all steps (or of the minutes) over which the learning rate rises."""
     clip_norm: Annotated[float, Field(gt=0)] | None = None
+    average: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Evaluate and keep a running mean of the weights with this decay, e.g. 0.999, instead of the weights."""
     patience: Count | None = None
     """Stop after so many evaluations without a better validation metric."""
     evaluate_every: Count = 1

@@ -2,6 +2,8 @@
 
 import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
@@ -13,10 +15,13 @@ from lightning_fabric import Fabric
 from detgraph.config import TrainingConfig
 from detgraph.errors import DetError
 from detgraph.tasks.base import Metrics, Task
+from detgraph.training.averaging import WeightAverage
 from detgraph.training.checkpoint import Progress, Snapshot, load_checkpoint, save_checkpoint
 from detgraph.training.interrupt import Interrupted, StopRequest
 from detgraph.training.optim import learning_rate, make_optimizer
 from detgraph.training.run import RunFolder, versions
+
+ALONE_BELOW = 96 * 2**20  # bytes of a step
 
 
 class Observer:
@@ -58,6 +63,7 @@ class Trainer:
             )
         self.task, self.config, self.run, self.read_test = task, config, run, read_test
         self.optimizer = make_optimizer(task.parameters(), config)
+        self.average = WeightAverage(self.optimizer, config.average)
         self.progress = Progress()
         self.best: Snapshot | None = None
         self.fabric = make_fabric(config)
@@ -77,7 +83,7 @@ class Trainer:
         """
         progress, config, observer = self.progress, self.config, observer or Observer()
         self.run.keep_metrics_before(progress.epoch)
-        with StopRequest() as stop:
+        with StopRequest() as stop, fitting_threads(self.task):
             while not self.at_end() and (config.patience is None or progress.stale < config.patience):
                 self.train_epoch(stop, observer)
                 observer.epoch(self.finish_epoch())
@@ -110,6 +116,7 @@ class Trainer:
                 self.fabric.clip_gradients(self.module, self.fabric_optimizer, max_norm=config.clip_norm)
             self.fabric_optimizer.step()
             self.fabric_optimizer.zero_grad()
+            self.average.update(progress.epoch * steps + progress.step)
             progress.step += 1
             for name, loss in losses.items():
                 progress.sums[name] = progress.sums.get(name, 0.0) + float(loss.detach())
@@ -128,25 +135,29 @@ class Trainer:
         record |= {name: total / progress.step for name, total in progress.sums.items()}
         self.tick()
         if self.at_end(progress.epoch + 1) or (progress.epoch + 1) % self.config.evaluate_every == 0:
-            record["valid"] = task.evaluate("valid")
-            score = record["valid"][task.metric]
-            if math.isnan(score):
-                raise DetError(
-                    f"the validation {task.metric} is not a number after epoch {progress.epoch + 1}, so it "
-                    "cannot choose the weights. Either training has diverged (a smaller "
-                    "training.learning_rate helps), or the validation part lacks labels of some class."
-                )
-            sign = 1 if task.higher_is_better else -1
-            if progress.best is None or sign * score > sign * progress.best:
-                progress.best, progress.best_epoch, progress.stale = score, progress.epoch, 0
-                self.best = self.snapshot()
-            else:
-                progress.stale += 1
+            with self.average.in_use():
+                record["valid"] = task.evaluate("valid")
+                self.keep_if_best(record["valid"][task.metric])
         progress.epoch, progress.step = progress.epoch + 1, 0
         self.tick()
         record["seconds"] = round(progress.seconds, 3)
         self.run.append_metrics(record)
         return record
+
+    def keep_if_best(self, score: float) -> None:
+        """Keep the present weights if none before had a better validation metric."""
+        progress, sign = self.progress, 1 if self.task.higher_is_better else -1
+        if math.isnan(score):
+            raise DetError(
+                f"the validation {self.task.metric} is not a number after epoch {progress.epoch + 1}, so it "
+                "cannot choose the weights. Either training has diverged (a smaller "
+                "training.learning_rate helps), or the validation part lacks labels of some class."
+            )
+        if progress.best is None or sign * score > sign * progress.best:
+            progress.best, progress.best_epoch, progress.stale = score, progress.epoch, 0
+            self.best = self.snapshot()
+        else:
+            progress.stale += 1
 
     def at_end(self, epoch: int | None = None) -> bool:
         """Whether all epochs are done before ``epoch`` (default: the present one), or the time is up."""
@@ -205,6 +216,18 @@ class Trainer:
         now = time.monotonic()
         self.progress.seconds += now - self.clock
         self.clock = now
+
+
+@contextmanager
+def fitting_threads(task: Task) -> Iterator[None]:
+    """One thread for small steps: to wake others for each of their operations takes longer than it saves."""
+    threads = torch.get_num_threads()
+    if task.memory() < ALONE_BELOW:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def make_fabric(config: TrainingConfig) -> Fabric:
