@@ -14,6 +14,7 @@ TAUGHT = {
     "train": ("CONFIG", "KEY=VALUE", "--output", "model.tau", "det recipes list"),
     "resume": ("FOLDER", "run folder", "checkpoint"),
     "evaluate": ("FOLDER", "--split", "--json", "train|valid|test"),
+    "predict": ("RUN", "TABLE", "--output", "--smiles-column", "--bad-rows", "nan|skip|fail", "--prefix"),
     "compare": ("CONFIG", "KEY=VALUE", "--models", "--seeds", "--jobs", "--output", "paired t-test"),
     "reproduce": ("table-nodes", "figure-tau", "--recompute", "--runs", "--only", "--json", "not run"),
     "tune": ("SPACE.yaml", "--trials", "--minutes", "test split is never read", "model.tau"),

@@ -49,6 +49,18 @@ class Result:
     seconds: float
 
 
+@contextmanager
+def fitting_threads(task: Task) -> Iterator[None]:
+    """One thread for small steps: to wake others for each of their operations takes longer than it saves."""
+    threads = torch.get_num_threads()
+    if task.memory() < ALONE_BELOW:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
 class Trainer:
     """Trains one task into one run folder, from the start or from the folder's checkpoint.
 
@@ -83,7 +95,7 @@ class Trainer:
         """
         progress, config, observer = self.progress, self.config, observer or Observer()
         self.run.keep_metrics_before(progress.epoch)
-        with StopRequest() as stop, fitting_threads(self.task):
+        with StopRequest() as stop:
             while not self.at_end() and (config.patience is None or progress.stale < config.patience):
                 self.train_epoch(stop, observer)
                 observer.epoch(self.finish_epoch())
@@ -93,6 +105,11 @@ class Trainer:
 
     def train_epoch(self, stop: StopRequest, observer: Observer) -> None:
         """Select neighbours where due, then one pass over the batches not yet done."""
+        with fitting_threads(self.task):
+            self.train_batches(stop, observer)
+
+    def train_batches(self, stop: StopRequest, observer: Observer) -> None:
+        """What `train_epoch` does, on any number of threads."""
         task, progress, config = self.task, self.progress, self.config
         if progress.step == 0:
             torch.manual_seed(mix_seed(task.seed, progress.epoch))
@@ -135,7 +152,7 @@ class Trainer:
         record |= {name: total / progress.step for name, total in progress.sums.items()}
         self.tick()
         if self.at_end(progress.epoch + 1) or (progress.epoch + 1) % self.config.evaluate_every == 0:
-            with self.average.in_use():
+            with self.average.in_use(), fitting_threads(task):
                 record["valid"] = task.evaluate("valid")
                 self.keep_if_best(record["valid"][task.metric])
         progress.epoch, progress.step = progress.epoch + 1, 0
@@ -216,18 +233,6 @@ class Trainer:
         now = time.monotonic()
         self.progress.seconds += now - self.clock
         self.clock = now
-
-
-@contextmanager
-def fitting_threads(task: Task) -> Iterator[None]:
-    """One thread for small steps: to wake others for each of their operations takes longer than it saves."""
-    threads = torch.get_num_threads()
-    if task.memory() < ALONE_BELOW:
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def make_fabric(config: TrainingConfig) -> Fabric:
