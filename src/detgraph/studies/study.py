@@ -106,7 +106,7 @@ class Study:
         run = Run(outcome.seed, result.valid, result.test, result.best_epoch, result.epochs, result.seconds)
         runs = {**self.runs(), run.seed: run}
         made_with = versions()
-        commits = [old.get("commit"), made_with.pop("commit")]
+        commits = [*(old.get("commit") or "").split(", "), made_with.pop("commit")]
         content = {
             "dataset": self.dataset,
             "model": self.model,
