@@ -8,7 +8,7 @@ from torch import Tensor
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    import torch_geometric  # noqa: F401  (its import uses what torch has since deprecated)
+    import torch_geometric  # noqa: F401 - (its import uses what torch has since deprecated)
 
     torch.eye(1).to_sparse_csr()  # torch says once a process that CSR is in beta
 

@@ -9,15 +9,8 @@ import yaml
 from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import override
 
-from detgraph.config.schema import (
-    Config,
-    EntityConfig,
-    GraphConfig,
-    MoleculeData,
-    NetworkData,
-    NodeConfig,
-    TripleData,
-)
+from detgraph.config.data import MoleculeData, NetworkData, TripleData
+from detgraph.config.schema import Config, EntityConfig, GraphConfig, NodeConfig
 from detgraph.errors import DetError
 
 _SCHEMA: TypeAdapter[Config] = TypeAdapter(Annotated[Config, Field(discriminator="task")])
