@@ -61,6 +61,7 @@ MOLECULE_MODEL = {
     "max_distance": 12,
     "walk_steps": 3,
     "walk_bias": True,
+    "rings": True,
     "messages": True,
     "column_codes": 512,
 }

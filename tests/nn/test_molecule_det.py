@@ -8,6 +8,7 @@ import torch
 from molecule_batches import FEATURES, batch_of, random_molecule, shuffled
 
 from detgraph.data.featurizers import get_featurizer
+from detgraph.data.rings import RING_CODES
 from detgraph.nn import DualEncoding, MoleculeBatch, MoleculeDET
 
 STANDARD = get_featurizer("standard")
@@ -79,6 +80,7 @@ EXTRAS: list[dict[str, Any]] = [
     {"readout": "virtual"},
     {"readout": "sum", "messages": True},
     {"readout": "mean", "walk_steps": 5, "walk_bias": True},
+    {"readout": "sum", "messages": True, "rings": RING_CODES},
 ]
 
 
@@ -154,9 +156,11 @@ def test_parts_that_are_not_connected_have_no_bias_and_are_still_one_molecule() 
     assert not torch.allclose(model(batch_of([cut])), model(batch_of([part])))
 
 
-@pytest.mark.parametrize("field", ["atoms", "degree", "path_distance", "path_bond", "path_before", "walks"])
+@pytest.mark.parametrize(
+    "field", ["atoms", "degree", "path_distance", "path_bond", "path_before", "bond_rings", "walks"]
+)
 def test_every_input_matters(field: str) -> None:
-    model, batch = model_of(walk_steps=3, walk_bias=True), batch_of([random_molecule(6, seed=3)], 3)
+    model, batch = model_of(walk_steps=3, walk_bias=True, rings=3), batch_of([random_molecule(6, seed=3)], 3)
     values = getattr(batch, field)
     changed = {
         "path_before": batch.path_self[batch.path_before // 6],

@@ -96,6 +96,8 @@ class MoleculeModelConfig(ResidualModelConfig):
     """Steps of random walks: each atom's input is told the chances to be back; 0 = none."""
     walk_bias: bool = False
     """Random walks between two atoms also bias their attention."""
+    rings: bool = False
+    """Each atom's input is told the sizes of the smallest rings its bonds are in; messages are, too."""
     messages: bool = False
     """Each layer first passes messages along bonds."""
     column_codes: Count | None = None

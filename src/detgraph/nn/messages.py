@@ -11,11 +11,12 @@ class BondMessages(nn.Module):
     Args:
         channels: size of the states.
         bond_codes: number of bond codes.
+        rings: number of ring codes, which follow those of bonds.
     """
 
-    def __init__(self, channels: int, bond_codes: int) -> None:
+    def __init__(self, channels: int, bond_codes: int, rings: int = 0) -> None:
         super().__init__()
-        self.bond = nn.Embedding(bond_codes, channels)
+        self.bond = nn.Embedding(bond_codes + rings, channels)
         self.norm = nn.LayerNorm(channels)
         self.update = nn.Sequential(nn.Linear(channels, channels), nn.ReLU(), nn.Linear(channels, channels))
 

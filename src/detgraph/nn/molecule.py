@@ -34,6 +34,7 @@ class MoleculeDET(nn.Module):
         max_distance: rows of the distance table; larger distances share the last.
         walk_steps: steps of random walks, added to each atom's input (the chance to be back); 0 = none.
         walk_bias: whether walks between two atoms also bias their attention.
+        rings: codes of the rings that bonds are in, added to the bonds' atoms and messages; 0 = not read.
         messages: whether each layer first passes messages along bonds.
         column_codes: rows that the tables keep for each column of codes, if not as many as it has.
     """
@@ -55,6 +56,7 @@ class MoleculeDET(nn.Module):
         max_distance: int = 40,
         walk_steps: int = 0,
         walk_bias: bool = False,
+        rings: int = 0,
         messages: bool = False,
         column_codes: int | None = None,
     ) -> None:
@@ -66,11 +68,12 @@ class MoleculeDET(nn.Module):
         self.degree = DegreeEncoding(channels, max_degree)
         self.walk = nn.Linear(walk_steps, channels) if walk_steps else None
         self.walk_bias = WalkBias(walk_steps, heads) if walk_steps and walk_bias else None
+        self.ring = nn.Embedding(rings, channels) if rings else None
         self.position = PathBias(bond_sizes, heads, hops, max_distance, column_codes)
         self.virtual = nn.Parameter(torch.zeros(channels))
         self.input_dropout = Dropout(encoding.dropout)
         self.messages = nn.ModuleList(
-            BondMessages(channels, self.position.bond.num_embeddings)
+            BondMessages(channels, self.position.bond.num_embeddings, rings)
             for _ in range(layers if messages else 0)
         )
         self.det = DET(
@@ -111,7 +114,10 @@ class MoleculeDET(nn.Module):
         if self.walk is not None:
             atoms = atoms + self.walk(batch.walks[batch.path_self])
         nodes = len(batch.node) + len(batch.sizes)
-        x = self.input_dropout(self.virtual.expand(nodes, -1).index_copy(0, batch.node, atoms))
+        x = self.virtual.expand(nodes, -1).index_copy(0, batch.node, atoms)
+        if self.ring is not None:
+            x = x.index_add(0, batch.bonds[1], self.ring(batch.bond_rings))
+        x = self.input_dropout(x)
         blocks, bias = Blocks(batch.sizes), self.pair_bias(batch)
         if fused_on(x):
             encoded: Tensor = self.det(x, blocks, bias, local=self.local(batch, batch.bonds)).x
@@ -133,6 +139,8 @@ class MoleculeDET(nn.Module):
         if not len(self.messages):
             return None
         codes = self.position.codes[batch.bond_kinds]
+        if self.ring is not None:
+            codes = torch.cat([codes, batch.bond_rings[:, None] + self.position.bond.num_embeddings], dim=1)
 
         def pass_messages(depth: int, x: Tensor) -> Tensor:
             update: Tensor = self.messages[depth](x.reshape(-1, x.size(-1)), bonds, codes)

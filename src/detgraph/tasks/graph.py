@@ -16,6 +16,7 @@ from detgraph.config import GraphConfig
 from detgraph.data.featurizers import Featurizer
 from detgraph.data.molecule_graphs import MoleculeGraphs
 from detgraph.data.molecules import Molecules
+from detgraph.data.rings import RING_CODES
 from detgraph.errors import DetError
 from detgraph.nn import MoleculeBatch, MoleculeDET
 from detgraph.tasks.base import Metrics, Split, Task
@@ -187,6 +188,7 @@ def build_model(config: GraphConfig, featurizer: Featurizer, targets: int) -> nn
         max_distance=model.max_distance,
         walk_steps=model.walk_steps,
         walk_bias=model.walk_bias,
+        rings=RING_CODES if model.rings else 0,
         messages=model.messages,
         column_codes=model.column_codes,
     )

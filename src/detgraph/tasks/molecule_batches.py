@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from detgraph.data.molecule_graphs import MoleculeGraphs
 from detgraph.data.paths import pairs_before, walk
+from detgraph.data.rings import ring_codes
 from detgraph.nn import MoleculeBatch
 
 
@@ -41,9 +42,11 @@ def make_batch(
     both = (ends.astype(np.int64) + offset).T
     edges = np.concatenate([both, both[::-1]], axis=1)
     degree = np.bincount(edges[1], minlength=int(first_node[-1]))[node]
+    bond_start = np.concatenate([[0], np.cumsum(counts)])
+    rings = ring_codes(atom_start, bond_start, ends)
     walks = np.empty((count, walk_steps), np.float32)
     if walk_steps:
-        walk(atom_start, np.concatenate([[0], np.cumsum(counts)]), ends, first_path, walks)
+        walk(atom_start, bond_start, ends, first_path, walks)
         walks = walks[place]
     tensors = (
         atoms.astype(np.int64),
@@ -58,6 +61,7 @@ def make_batch(
         own,
         edges,
         np.tile(kinds, 2).astype(np.int64),
+        np.tile(rings, 2).astype(np.int64),
         y[index],
         walks,
     )
