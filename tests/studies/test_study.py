@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -84,21 +85,61 @@ def test_only_missing_seeds_are_trained(tmp_path: Path) -> None:
     assert numbers(det)[:1] == before
 
 
+class AtFirstStepOfSecondRun(Record):
+    """A signal comes there."""
+
+    @override
+    def step(self, done: int, total: int) -> None:
+        if self.trained and done == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
 def test_interrupted_within_a_run_and_gone_on(tmp_path: Path) -> None:
-    class WithinSecondRun(Record):
+    class Steps(Record):
+        def __init__(self) -> None:
+            super().__init__()
+            self.steps: list[int] = []
+
         @override
         def step(self, done: int, total: int) -> None:
-            if self.trained:
-                os.kill(os.getpid(), signal.SIGINT)
+            self.steps.append(done)
 
-    one = study(tmp_path)
+    (tmp_path / "whole").mkdir()
+    one, whole = study(tmp_path), study(tmp_path / "whole")
     with pytest.raises(Interrupted):
-        complete([one], range(3), observer=WithinSecondRun())
+        complete([one], range(3), observer=AtFirstStepOfSecondRun())
     assert list(one.runs()) == [0]
     assert [path.name for path in tmp_path.glob("*.json")] == [one.file.name]
-    rest = Record()
+    assert [path.name for path in (tmp_path / "unfinished").iterdir()] == ["papers-det-1"]
+    rest = Steps()
     complete([one], range(3), observer=rest)
     assert rest.trained == [("det", 1), ("det", 2)]
+    assert rest.steps == [2, 1, 2], "the interrupted run has gone on, not begun anew"
+    assert not (tmp_path / "unfinished").exists()
+    complete([whole], range(3))
+    assert numbers(one) == numbers(whole)
+
+
+def test_an_interrupted_run_goes_on_with_its_own_settings_only(tmp_path: Path) -> None:
+    with pytest.raises(Interrupted):
+        complete([study(tmp_path)], range(2), observer=AtFirstStepOfSecondRun())
+    other = Study(
+        "papers", "det", tiny_config("node", tmp_path / "data", epochs=3), tmp_path / "papers-det.json"
+    )
+    other.file.unlink()
+    with pytest.raises(DetError, match="papers-det-1 holds an interrupted run with other settings"):
+        complete([other], [1])
+
+
+def test_logs_are_kept_where_they_are_asked_for(tmp_path: Path) -> None:
+    one = study(tmp_path)
+    complete([one], [0])
+    assert not one.log(0).exists()
+    kept = replace(one, file=tmp_path / "kept.json", logs=True)
+    complete([kept], [0])
+    records = [json.loads(line) for line in kept.log(0).read_text(encoding="utf-8").splitlines()]
+    assert [record["epoch"] for record in records] == [0, 1]
+    assert records[-1]["valid"]["accuracy"] <= 1
 
 
 def test_processes_give_the_same_numbers_and_can_be_interrupted(tmp_path: Path) -> None:
@@ -113,7 +154,7 @@ def test_processes_give_the_same_numbers_and_can_be_interrupted(tmp_path: Path) 
     with pytest.raises(Interrupted):
         complete(several, range(2), jobs=2, observer=Record(interrupt_after=1))
     kept = [len(one.runs()) for one in several]
-    assert 1 <= sum(kept) <= 2, "what was under way is lost, what had finished is not"
+    assert 1 <= sum(kept) <= 2
     complete(several, range(2))
     assert [numbers(one) for one in several] == [numbers(one) for one in single]
     assert {key: os.environ.get(key) for key in before} == before
@@ -129,6 +170,7 @@ def test_nothing_is_kept_of_a_run_that_fails(tmp_path: Path) -> None:
     with pytest.raises(DetError, match="cannot generate 7 papers"):
         complete([one], [0])
     assert not one.file.exists()
+    assert not (tmp_path / "unfinished").exists()
 
 
 def test_other_settings_are_never_mixed(tmp_path: Path) -> None:

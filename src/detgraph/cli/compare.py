@@ -73,7 +73,7 @@ def compare(
             complete(studies, range(seeds), jobs, bar)
     except Interrupted:
         show_table([study for study in studies if study.runs()])
-        console.print(f"Stopped; finished runs are kept in {output}. Run the same command again to go on.")
+        console.print(f"Stopped; everything is kept in {output}. Run the same command again to go on.")
         raise typer.Exit(130) from None
     show_table(studies)
     console.print(f"Studies: {' '.join(str(study.file) for study in studies)}")

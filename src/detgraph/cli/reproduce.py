@@ -100,6 +100,6 @@ def train(target: Target, source: Results, runs: int | None, jobs: int, screen: 
             with StudyBar(screen) as bar:
                 complete(group, range(wanted), jobs, bar)
     except Interrupted:
-        screen.print("Stopped; finished runs are kept. Run the same command again to go on.")
+        screen.print("Stopped; everything is kept. Run the same command again to go on.")
         return False
     return True

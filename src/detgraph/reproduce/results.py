@@ -21,7 +21,7 @@ class Results:
 
     def study(self, dataset: str, plan: Plan) -> Study:
         """A study with its file and the configuration its recipe has now."""
-        return Study(dataset, plan.key, plan.config(), self.file(dataset, plan.key, plan.group))
+        return Study(dataset, plan.key, plan.config(), self.file(dataset, plan.key, plan.group), plan.logs)
 
 
 def committed_results() -> Results:

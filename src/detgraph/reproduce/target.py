@@ -59,6 +59,8 @@ class Plan:
     model: str = "det"
     overrides: tuple[str, ...] = ()
     group: str = "node"
+    logs: bool = False
+    """Whether its runs' epochs are recorded, for a figure of how training went."""
 
     def has_recipe(self) -> bool:
         """Whether the recipe exists: without it a study can be shown, not trained."""

@@ -2,12 +2,13 @@
 
 import multiprocessing
 import os
+import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import TypeVar
@@ -18,9 +19,9 @@ from typing_extensions import override
 from detgraph.config import Config
 from detgraph.errors import DetError
 from detgraph.studies.study import Outcome, Study
-from detgraph.training import Interrupted, Observer
+from detgraph.training import Interrupted, Observer, RunFolder, Trainer
 from detgraph.training.interrupt import StopRequest
-from detgraph.training.launch import start
+from detgraph.training.launch import resume, start
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
 POLL_SECONDS = 0.2  # how soon a stop request is noticed
@@ -55,7 +56,7 @@ def complete(
         observer: told of the progress.
 
     Raises:
-        Interrupted: on Ctrl-C or SIGTERM; finished runs are in the files.
+        Interrupted: on Ctrl-C or SIGTERM; finished runs are in the files, others go on next time.
         DetError: also if a file is of another study, before anything is trained.
     """
     observer = observer or StudyObserver()
@@ -70,30 +71,61 @@ def complete(
             yield study, seed
 
     def keep(job: Job, outcome: Outcome) -> None:
-        study, _ = job
+        study, seed = job
         study.add(outcome)
+        remove(study.unfinished(seed))
         observer.finished(study, outcome)
 
     if jobs > 1:
         in_processes(train_job, begun(), jobs, keep)
         return
     for study, seed in begun():
-        keep((study, seed), train(study.config, seed, observer))
+        keep((study, seed), go_on(study, seed, observer))
+
+
+def go_on(study: Study, seed: int, observer: Observer) -> Outcome:
+    """One run of a study, from its start or from where it was interrupted."""
+    folder, config = study.unfinished(seed), study.config.model_copy(update={"seed": seed})
+    begun = RunFolder(folder)
+    if begun.result() is not None:  # killed between its end and the study's file
+        remove(folder)
+    if begun.config_file.exists() and begun.config() != config:
+        raise DetError(
+            f"{folder} holds an interrupted run with other settings than asked for now. Remove it to train "
+            "anew, or put the old settings back."
+        )
+    trainer = resume(folder) if begun.config_file.exists() else start(config, folder)
+    try:
+        return outcome_of(trainer, observer)
+    except DetError:  # what diverged once would do so again
+        remove(folder)
+        raise
+
+
+def remove(folder: Path) -> None:
+    """Remove a run, and the folder of runs under way if it was the last."""
+    shutil.rmtree(folder)
+    with suppress(OSError):  # not empty
+        folder.parent.rmdir()
 
 
 def train(config: Config, seed: int, observer: Observer, *, read_test: bool = True) -> Outcome:
     """One run in a folder that is removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="det-study-") as folder:
         run = Path(folder) / "run"
-        trainer = start(config.model_copy(update={"seed": seed}), run, read_test=read_test)
-        result = trainer.train(observer)
-        return Outcome(seed, result, trainer.task.notes, trainer.task.fingerprint())
+        return outcome_of(start(config.model_copy(update={"seed": seed}), run, read_test=read_test), observer)
+
+
+def outcome_of(trainer: Trainer, observer: Observer) -> Outcome:
+    """Train to the end."""
+    result, task = trainer.train(observer), trainer.task
+    return Outcome(task.seed, result, task.notes, task.fingerprint(), trainer.run.metrics())
 
 
 def in_processes(
     work: Callable[[Item], Answer], items: Iterator[Item], jobs: int, done: Callable[[Item, Answer], None]
 ) -> None:
-    """Hand out one item a process; this process alone writes files.
+    """Hand out one item a process.
 
     Args:
         work: done in a process; a function of a module, which can be sent there.
@@ -136,7 +168,7 @@ class WorkerState(Observer):
     @override
     def step(self, done: int, total: int) -> None:
         if self.stop is not None and self.stop.is_set():
-            raise Interrupted
+            signal.raise_signal(signal.SIGTERM)  # as if it had been sent here: all is saved first
 
 
 WORKER = WorkerState()
@@ -152,7 +184,7 @@ def begin_worker(stop: Event) -> None:
 def train_job(job: Job) -> Outcome:
     """One run in a worker."""
     study, seed = job
-    return train(study.config, seed, WORKER)
+    return go_on(study, seed, WORKER)
 
 
 @contextmanager

@@ -34,16 +34,21 @@ class Outcome:
     result: Result
     notes: tuple[str, ...]
     fingerprint: str  # checksum of the data
+    log: Sequence[Mapping[str, Any]] = ()  # a record an epoch
 
 
 @dataclass(frozen=True)
 class Study:
-    """One model on one data set; ``file`` holds the runs finished so far."""
+    """One model on one data set; ``file`` holds the runs finished so far.
+
+    With ``logs`` each run's record of its epochs is kept beside it, for figures of how training went.
+    """
 
     dataset: str
     model: str
     config: Config
     file: Path
+    logs: bool = False
 
     @property
     def name(self) -> str:
@@ -122,7 +127,22 @@ class Study:
             "commit": ", ".join(dict.fromkeys(commit for commit in commits if commit)) or None,
             "fingerprint": outcome.fingerprint,
         }
+        if self.logs:
+            write_text(self.log(outcome.seed), "".join(json.dumps(record) + "\n" for record in outcome.log))
         write_text(self.file, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+    def log(self, seed: int) -> Path:
+        """Where the epochs of a run are recorded."""
+        return log_file(self.file, seed)
+
+    def unfinished(self, seed: int) -> Path:
+        """The folder of a run under way, from which it goes on after an interruption."""
+        return self.file.parent / "unfinished" / f"{self.file.stem}-{seed}"
+
+
+def log_file(study: Path, seed: int) -> Path:
+    """Where the epochs of a run are recorded, if its study keeps logs."""
+    return study.parent / "logs" / f"{study.stem}-{seed}.jsonl"
 
 
 def read_study(file: Path) -> dict[str, Any] | None:
