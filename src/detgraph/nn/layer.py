@@ -1,6 +1,6 @@
 """The dual-encoder layer: two encoders that bias each other, written once for all kinds of graph."""
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -151,11 +151,11 @@ class DualEncoderLayer(nn.Module):
             else None
         )
 
-    @property
-    def one_softmax(self) -> bool:
-        """Whether, over one set of nodes, both encoders have the same logits, those of dot products and ⊖."""
+    def one_softmax(self, neighborhood: Neighborhood, x: Tensor) -> TypeGuard[Blocks]:
+        """Whether both encoders are one fused attention: over one set, with the same sum of their scores."""
         alike = not self.uses_semantic or self.mutual_bias == "both"
-        return self.uses_structural and self.structural_form == "dot" and alike
+        scores = self.uses_structural and self.structural_form == "dot" and alike
+        return isinstance(neighborhood, Blocks) and scores and fused_on(x)
 
     @property
     def tau(self) -> Tensor | float:
@@ -231,10 +231,9 @@ class DualEncoderLayer(nn.Module):
             )
         if self.operator is not None:
             z = self.operator(states, neighborhood)
-        if isinstance(neighborhood, Blocks) and self.one_softmax and fused_on(x):
+        if self.one_softmax(neighborhood, x):
             bias = query.new_zeros(()) if position_bias is None else position_bias
-            if self.uses_semantic:
-                assert z is not None
+            if self.uses_semantic and z is not None:  # None: it is part of position_bias
                 bias = bias + attention_bias(z, self.semantic_bias)  # (pairs, heads)
             dropout = self.attention_dropout.p if self.training else 0.0
             pairs = int(neighborhood.index.first_pair[-1])

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from detgraph.nn.layer import Block, DualEncoderLayer, LayerOutput, MutualBias
 from detgraph.nn.neighborhood import Neighborhood
-from detgraph.nn.semantic import SEMANTIC_FORMS, BiasForm, SemanticForm, SemanticOperator
+from detgraph.nn.semantic import SEMANTIC_FORMS, BiasForm, SemanticForm, SemanticOperator, attention_bias
 from detgraph.nn.structural import StructuralForm
 
 Tau = float | Literal["learnable", "alternate"]
@@ -126,14 +126,17 @@ class DET(nn.Module):
             first: only the first nodes' final states are wanted (dense neighbourhoods).
             local: what a layer at some depth adds to its input first, e.g. messages along bonds.
         """
+        layers = [layer for layer in self.layers if isinstance(layer, DualEncoderLayer)]
         z = None
         if self.operator is not None:
             states = x if semantic_states is None else semantic_states
             z = self.operator(states.unsqueeze(-2), neighborhood)
+            if position_bias is not None and all(layer.one_softmax(neighborhood, x) for layer in layers):
+                # Every layer would add both to its scores: their sum is made once.
+                position_bias, z = position_bias + attention_bias(z, layers[0].semantic_bias), None
         outputs: list[LayerOutput] = []
-        for depth, layer in enumerate(self.layers):
-            assert isinstance(layer, DualEncoderLayer)
-            last = depth == len(self.layers) - 1
+        for depth, layer in enumerate(layers):
+            last = depth == len(layers) - 1
             inputs = x if depth == 0 else self.between(x)
             if local is not None:
                 inputs = inputs + local(depth, inputs)
