@@ -23,7 +23,9 @@ SMILES = 1000
 
 def zinc_task(*settings: str) -> GraphTask:
     """The recipe of the paper's size on 2,000 molecules."""
-    config = load_config(find_recipe("graph/zinc"), [f"model.hops={HOPS}", "data.limit=2000", *settings])
+    config = load_config(
+        find_recipe("graph/zinc-paper"), [f"model.hops={HOPS}", "data.limit=2000", *settings]
+    )
     assert isinstance(config, GraphConfig)
     data = load_benchmark("zinc", limit=2000)
     assert isinstance(data, Molecules)

@@ -62,5 +62,5 @@ def test_unknown_file() -> None:
 def test_zinc_has_the_published_number_of_parameters() -> None:
     if not (Path(os.environ.get("DET_DATA", "")) / "zinc12k").is_dir():
         pytest.skip("needs DET_DATA with zinc12k/")
-    task = prepare(load_config(recipe_path("graph/zinc"), ["data.limit=50"]))
+    task = prepare(load_config(recipe_path("graph/zinc-paper"), ["data.limit=50"]))
     assert sum(parameter.numel() for parameter in task.parameters()) == 489_562

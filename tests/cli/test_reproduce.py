@@ -148,7 +148,7 @@ def test_interrupted(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
 
 def test_mistakes(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, message in (
-        (("table-tinny",), "unknown target 'table-tinny'. Did you mean 'table-tiny'? Known: figure-tau, "),
+        (("table-tinny",), "unknown target 'table-tinny'. Did you mean 'table-tiny'? Known: figure-pcqm4m, "),
         (("table-tiny", "--only", "paper"), "unknown data set of table-tiny 'paper'. Did you mean 'papers'?"),
         (("table-tiny", "--runs", "1"), "--runs is a quick look with studies of its own"),
         (("table-tiny", "--recompute", "--runs", "1", "--results", "x"), "without --results"),

@@ -1,7 +1,8 @@
 """Cells with what their studies found: numbers in the paper's unit, and all that has to be said with them."""
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ from detgraph.reproduce.results import Results
 from detgraph.reproduce.target import Cell, Measure, Plan, Target
 from detgraph.studies import Study
 from detgraph.studies.statistics import mean_and_std, paired
-from detgraph.studies.study import read_study
+from detgraph.studies.study import log_file, read_study
+
+Curve = list[tuple[int, float]]  # epochs done, the metric on validation
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,8 @@ class Entry:
     note: str
     source: str | None  # name of the study's file
     commit: str | None
+    parameters: int | None = None
+    curves: dict[int, Curve] = field(default_factory=dict)  # by seed, where logs were kept
 
     @property
     def mean(self) -> float | None:
@@ -77,7 +82,28 @@ def _read_entry(target: Target, cell: Cell, results: Results, runs: int | None) 
         twin = read_study(other)
         if twin is not None:
             notes.append(_gap(scores, _scores(twin, measure, other), measure))
-    return Entry(cell, measure, scores, _join([*notes, *content["notes"]]), file.name, content["commit"])
+    return Entry(
+        cell,
+        measure,
+        scores,
+        _join([*notes, *content["notes"]]),
+        file.name,
+        content["commit"],
+        content.get("parameters"),
+        {seed: _curve(log_file(file, seed), measure) for seed in scores} if plan.logs else {},
+    )
+
+
+def _curve(log: Path, measure: Measure) -> Curve:
+    """What a run's log says of validation."""
+    if not log.is_file():
+        return []
+    records = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    return [
+        (record["epoch"] + 1, record["valid"][measure.key] * measure.factor)
+        for record in records
+        if "valid" in record
+    ]
 
 
 def _scores(content: dict[str, Any], measure: Measure, file: Path) -> dict[int, float]:

@@ -19,13 +19,15 @@ MOST_NAMED = 5  # rows in a note
 
 def terminal_table(target: Target, entries: Sequence[Entry]) -> Table:
     """A cell holds our number above the paper's."""
-    heads = (f"{column.title}\n{_unit(column)}" for column in target.columns)
-    table = Table("", *heads, title=target.title, caption=target.caption)
+    heads = [f"{column.title}\n{_unit(column)}" for column in target.columns]
+    sizes = ["parameters"] if _shows_parameters(target) else []
+    table = Table("", *sizes, *heads, title=target.title, caption=target.caption)
     for section, rows in _sections(target, entries):
         if section:
             table.add_row(section, style="bold")
         for model, row in rows:
-            table.add_row(model, *(_two_lines(entry) for entry in row))
+            size = ["\npaper ".join(_parameters(row))] if sizes else []
+            table.add_row(model, *size, *(_two_lines(entry) for entry in row))
         table.add_section()
     return table
 
@@ -38,8 +40,10 @@ def markdown(target: Target, entries: Sequence[Entry]) -> str:
 
 def markdown_table(target: Target, entries: Sequence[Entry]) -> str:
     """Our numbers and the paper's side by side, then the notes."""
+    sizes = ["parameters", "paper"] if _shows_parameters(target) else []
     head = [
         "",
+        *sizes,
         *(text for column in target.columns for text in (f"{column.title}, {_unit(column)}", "paper")),
     ]
     lines = [head, ["---"] * len(head)]
@@ -47,7 +51,8 @@ def markdown_table(target: Target, entries: Sequence[Entry]) -> str:
         if section:
             lines.append([f"**{section}**", *[""] * (len(head) - 1)])
         for model, row in rows:
-            lines.append([model, *(text for entry in row for text in (_ours(entry), _paper(entry)))])
+            numbers = (text for entry in row for text in (_ours(entry), _paper(entry)))
+            lines.append([model, *(_parameters(row) if sizes else ()), *numbers])
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return "\n".join([table, "", *(f"- {line}" for line in notes(target, entries))])
 
@@ -74,7 +79,15 @@ def write_files(target: Target, entries: Sequence[Entry], output: Path) -> list[
     """Write all forms of a target to a folder."""
     page, data = output / f"{target.name}.md", output / f"{target.name}.json"
     write_text(page, markdown(target, entries))
-    cells = [{**entry.record(), "study": entry.source, "commit": entry.commit} for entry in entries]
+    cells = [
+        {
+            **entry.record(),
+            "parameters": entry.parameters,
+            "study": entry.source,
+            "commit": entry.commit,
+        }
+        for entry in entries
+    ]
     content = {"target": target.name, "title": target.title, "cells": cells, "versions": versions()}
     write_text(data, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     files = [page, data]
@@ -106,6 +119,17 @@ def _sections(target: Target, entries: Sequence[Entry]) -> list[tuple[str, list[
         )
         for section, rows in sections.items()
     ]
+
+
+def _shows_parameters(target: Target) -> bool:
+    return any(cell.parameters is not None for cell in target.cells)
+
+
+def _parameters(row: Sequence[Entry | None]) -> tuple[str, str]:
+    """Of our model and of the paper's."""
+    entry = next(entry for entry in row if entry is not None)
+    ours, paper = entry.parameters, entry.cell.parameters
+    return f"{ours:,}" if ours else NO_ENTRY, f"{paper:,}" if paper else NO_ENTRY
 
 
 def _unit(column: Column) -> str:

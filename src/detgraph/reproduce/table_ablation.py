@@ -1,17 +1,18 @@
 """The paper's ablation table: DET without one part at a time, all other settings as they are."""
 
 from detgraph.reproduce.table_nodes import CITATION, OWN_RUNS
-from detgraph.reproduce.target import Cell, Column, Measure, Plan, Published, Target
+from detgraph.reproduce.target import MAE, Cell, Column, Measure, Plan, Published, Target
 
 EXTRA_RUNS = 20
 NOT_YET = "not run yet"
 MEAN_RANK = Measure("mr", "mean rank", digits=0, higher_is_better=False)
-MAE = Measure("mae", "MAE", digits=3, higher_is_better=False)
-ZINC = Column("zinc", "ZINC", MAE, missing=NOT_YET)
+ZINC = Column("zinc", "ZINC", MAE)
 FB15K_237 = Column("fb15k-237", "FB15K-237", MEAN_RANK, missing=NOT_YET)
 WN18RR = Column("wn18rr", "WN18RR", MEAN_RANK, missing=NOT_YET)
 COLUMNS = (ZINC, *CITATION, FB15K_237, WN18RR)
 
+# Molecules fetch nothing, whatever the row says; a whole training for each of several seeds would take days.
+ZINC_RUNS, ZINC_SHORT = 3, ("training.epochs=30",)
 NO_FETCHING = ("neighbors.k=0", "training.sn_weight=0")
 SEMANTIC = ("model.tau=0",)
 
@@ -59,18 +60,23 @@ def table_ablation() -> Target:
         name="table-ablation",
         title="Ablation",
         caption="Mean ± standard deviation on the test split, in brackets the number of runs. All rows of a "
-        "data set have the settings of its recipe `node/<dataset>`, but for what the row leaves out; without "
-        "fetching the semantic encoder attends to connected neighbours and L_sn is off.",
+        "data set have the settings of its recipe, but for what the row leaves out; without fetching the "
+        "semantic encoder attends to connected neighbours and L_sn is off. On ZINC all rows have 30 epochs.",
         columns=COLUMNS,
         cells=tuple(
-            Cell(
-                column.dataset,
-                label,
-                Plan(key, f"node/{column.dataset}", runs, model, overrides) if column in CITATION else None,
-                paper=Published(number),
-            )
+            Cell(column.dataset, label, _plan(column, key, runs, model, overrides), paper=Published(number))
             for label, key, model, overrides, runs, numbers in ROWS
             for column, number in zip(COLUMNS, numbers, strict=True)
             if number is not None
         ),
     )
+
+
+def _plan(column: Column, key: str, runs: int, model: str, overrides: tuple[str, ...]) -> Plan | None:
+    """How a cell is made, if it is yet."""
+    if column in CITATION:
+        return Plan(key, f"node/{column.dataset}", runs, model, overrides)
+    if column is not ZINC:
+        return None
+    kept = tuple(setting for setting in overrides if setting not in NO_FETCHING)
+    return Plan(f"short-{key}", "graph/zinc", ZINC_RUNS, model, (*ZINC_SHORT, *kept), group="graph")

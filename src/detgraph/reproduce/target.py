@@ -36,6 +36,7 @@ class Measure:
 
 ACCURACY = Measure("accuracy", "accuracy (%)", digits=1, factor=100)
 MICRO_F1 = Measure("f1", "micro-F1 (%)", digits=1, factor=100)
+MAE = Measure("mae", "MAE", digits=3, higher_is_better=False)
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,8 @@ class Cell:
     paper: Published | None = None
     note: str = ""
     section: str = ""
+    parameters: int | None = None
+    """Of the paper's model, where its table says so."""
     twin: str | None = None
     """Key of the study that this one is compared with, seed by seed."""
 
