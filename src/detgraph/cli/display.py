@@ -49,7 +49,7 @@ class TrainingBar(Observer):
 
     def step(self, done: int, total: int) -> None:
         """Move the bar."""
-        self.done = done
+        self.done, self.total = done, total
         self.bar.update(self.row, completed=done, total=total)
 
     def epoch(self, record: dict[str, Any]) -> None:
@@ -73,10 +73,11 @@ def announce(task: Task, trainer: Trainer) -> None:
         console.print(f"note: {note}", style="dim")
     parameters = sum(parameter.numel() for parameter in task.parameters())
     need = task.memory() + 16 * parameters
-    steps = task.steps()
+    steps, minutes = task.steps(), trainer.config.minutes
+    budget = "" if minutes is None else f" or {minutes:g} minutes"
     console.print(
         f"{parameters:,} parameters, about {need / 2**20:,.0f} MB for a step, {steps:,} "
-        f"step{'s' * (steps != 1)} an epoch, at most {trainer.config.epochs:,} epochs"
+        f"step{'s' * (steps != 1)} an epoch, at most {trainer.config.epochs:,} epochs{budget}"
     )
 
 

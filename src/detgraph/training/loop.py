@@ -142,7 +142,7 @@ class Trainer:
                     f"the loss is not finite in epoch {progress.epoch + 1}, step {progress.step}. "
                     "A smaller training.learning_rate, or training.clip_norm=1, usually helps."
                 )
-            observer.step(progress.epoch * steps + progress.step, config.epochs * steps)
+            observer.step(progress.epoch * steps + progress.step, self.expected(config.epochs * steps))
             self.save_if_due(stop)
 
     def finish_epoch(self) -> dict[str, Any]:
@@ -182,6 +182,13 @@ class Trainer:
         minutes = self.config.minutes
         out_of_time = minutes is not None and self.progress.seconds >= 60 * minutes and epoch > 0
         return epoch >= self.config.epochs or out_of_time
+
+    def expected(self, most: int) -> int:
+        """How many of ``most`` steps there will be, as far as the time used so far tells."""
+        if self.config.minutes is None:
+            return most
+        done = self.progress.epoch * self.task.steps() + self.progress.step
+        return min(most, max(done, round(done * 60 * self.config.minutes / self.progress.seconds)))
 
     def finish(self) -> Result:
         """Take the weights that validation chose, read the test split once, and write the outcome."""
