@@ -322,6 +322,19 @@ def test_vocabulary_and_description() -> None:
     assert task.describe() == "molecules: 16 / 2 / 2 molecules to train / validate / test, target t0, t1"
 
 
+def test_padding_is_told_where_batches_are_padded(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = graph_task(
+        molecules(np.ones((4, 1)), smiles=["C", "CCC", "CCCCC", "CC"]), training={"batch_size": 2}
+    )
+    monkeypatch.setenv("DETGRAPH_KERNELS", "torch")
+    # Sorted by size, with a virtual node each.
+    sizes = sorted((task.data.graphs.sizes[task.data.splits["train"]] + 1).tolist())
+    pairs = [sizes[start : start + 2] for start in range(0, len(sizes), 2)]
+    expected = 1 - sum(sizes) / sum(len(pair) * max(pair) for pair in pairs)
+    assert task.padding() == pytest.approx(expected)
+    assert task.describe().endswith(f"; {expected:.0%} of a batch is padding")
+
+
 def test_random_walks_tell_rings_apart() -> None:
     # Rings of 3 and 6 CH2: without walks every atom looks alike to a model without distances.
     data = molecules(np.array([[1.0], [2.0]] * 8), smiles=["C1CC1", "C1CCCCC1"] * 8)

@@ -18,6 +18,7 @@ from detgraph.data.molecule_graphs import MoleculeGraphs
 from detgraph.data.molecules import Molecules
 from detgraph.data.rings import RING_CODES
 from detgraph.errors import DetError
+from detgraph.kernels.choice import fused_on
 from detgraph.nn import MoleculeBatch, MoleculeDET
 from detgraph.tasks.base import Metrics, Split, Task
 from detgraph.tasks.molecule_batches import make_batch
@@ -61,7 +62,12 @@ class GraphTask(Task):
         return -(-len(self.data.splits["train"]) // self.config.training.batch_size)
 
     def batches(self, epoch: int) -> Iterator[MoleculeBatch]:
-        """Training batches of molecules of like size (less padding), in random order."""
+        """Training batches."""
+        for group in self.groups(epoch):
+            yield self.collate(group)
+
+    def groups(self, epoch: int) -> Iterator[NDArray[np.int64]]:
+        """The molecules of each training batch: of like size (less padding), in random order."""
         rng = self.rng(epoch)
         order = rng.permutation(self.data.splits["train"])
         size = self.config.training.batch_size
@@ -73,7 +79,12 @@ class GraphTask(Task):
         sorted_order = np.concatenate(parts)
         groups = [sorted_order[start : start + size] for start in range(0, len(order), size)]
         for index in rng.permutation(len(groups)):
-            yield self.collate(groups[index])
+            yield groups[index]
+
+    def padding(self) -> float:
+        """Share of the nodes of a training batch that would be padding, where batches are padded."""
+        sizes = [self.data.graphs.sizes[group] + 1 for group in self.groups(epoch=0)]
+        return 1 - sum(int(part.sum()) for part in sizes) / sum(len(part) * int(part.max()) for part in sizes)
 
     def collate(self, index: NDArray[np.int64]) -> MoleculeBatch:
         """A batch of the molecules at ``index``."""
@@ -156,7 +167,8 @@ class GraphTask(Task):
         """Counts of molecules and targets."""
         counts = " / ".join(f"{len(index):,}" for index in self.data.splits.values())
         targets = ", ".join(self.data.targets)
-        return f"{self.data.name}: {counts} molecules to train / validate / test, target {targets}"
+        padding = "" if fused_on(self.center) else f"; {self.padding():.0%} of a batch is padding"
+        return f"{self.data.name}: {counts} molecules to train / validate / test, target {targets}{padding}"
 
     def memory(self) -> int:
         """Attention maps and states of the largest batch."""
