@@ -13,7 +13,7 @@ from detgraph.config import EntityConfig, GraphConfig, NodeConfig, parse_config
 from detgraph.data.molecules import Molecules, make_molecules
 from detgraph.data.networks import Network
 from detgraph.data.triples import Triples
-from detgraph.tasks import EntityTask, GraphTask, NodeTask, Task
+from detgraph.tasks import EgoTask, GraphTask, GroupedTask, NodeTask, Task
 
 Section = Mapping[str, Any]
 
@@ -155,6 +155,25 @@ def wheel() -> Triples:
     return triples(ring, [(11, 0, 3), (0, 1, 5)], [(4, 1, 11), (2, 0, 8)])
 
 
+def entity_config(
+    model: Section | None, neighbors: Section | None, training: Section | None, seed: int
+) -> EntityConfig:
+    """Small, and without dropout."""
+    small = {"layers": 2, "heads": 2, "channels": 16, "ffn_channels": 16, "max_neighbors": 4}
+    config = parse_config(
+        {
+            "task": "entity",
+            "data": {"name": "tiny"},
+            "model": {**small, "dropout": 0, "attention_dropout": 0, **(model or {})},
+            "neighbors": {"k": 3, "warmup": 0, "every": 1, **(neighbors or {})},
+            "training": {"batch_size": 16, **(training or {})},
+            "seed": seed,
+        }
+    )
+    assert isinstance(config, EntityConfig)
+    return config
+
+
 def entity_task(
     data: Triples | None = None,
     *,
@@ -162,22 +181,27 @@ def entity_task(
     neighbors: Section | None = None,
     training: Section | None = None,
     seed: int = 0,
-) -> EntityTask:
-    small = {"layers": 2, "heads": 2, "channels": 16, "ffn_channels": 16, "max_neighbors": 4}
-    no_dropout = {"dropout": 0, "attention_dropout": 0, "score_dropout": 0}
-    config = parse_config(
-        {
-            "task": "entity",
-            "data": {"name": "tiny"},
-            "model": {**small, **no_dropout, **(model or {})},
-            "neighbors": {"k": 3, "warmup": 0, "every": 1, **(neighbors or {})},
-            "training": {"batch_size": 16, **(training or {})},
-            "seed": seed,
-        }
-    )
-    assert isinstance(config, EntityConfig)
+) -> EgoTask:
+    """Queries one by one."""
+    config = entity_config({"score_dropout": 0, **(model or {})}, neighbors, training, seed)
     torch.manual_seed(seed)
-    return EntityTask(data or wheel(), config)
+    return EgoTask(data or wheel(), config)
+
+
+def grouped_task(
+    data: Triples | None = None,
+    *,
+    model: Section | None = None,
+    neighbors: Section | None = None,
+    training: Section | None = None,
+    seed: int = 0,
+) -> GroupedTask:
+    """Questions in groups of two."""
+    config = entity_config(
+        {"composition": "complex", **(model or {})}, neighbors, {"group": 2, **(training or {})}, seed
+    )
+    torch.manual_seed(seed)
+    return GroupedTask(data or wheel(), config)
 
 
 # --- training ---------------------------------------------------------------------------------------

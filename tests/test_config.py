@@ -149,7 +149,18 @@ FULL: list[dict[str, Any]] = [
         "training": {**FETCHING, **BATCHES, "label_smoothing": 0.3},
         "seed": 3,
     },
-    {"task": "entity", "data": {"name": "umls"}},
+    {
+        "task": "entity",
+        "data": {"name": "umls"},
+        "model": {"composition": "complex"},
+        "training": {
+            "group": 3,
+            "candidates": 77,
+            "n3": 0.125,
+            "relation_weight": 0.5,
+            "encoder_rate": 0.25,
+        },
+    },
 ]
 ONE_CHOICE = {
     "entity.neighbors.source",

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 
 from detgraph.tasks.contexts import Contexts, Mask, queries
@@ -144,11 +143,3 @@ def test_queries_keep_their_rows() -> None:
     for query, near, by in zip(asked.tolist(), neighbors, relations, strict=True):
         got = sorted(zip(by[by >= 0].tolist(), near[near >= 0].tolist(), strict=True))
         assert got == seen(contexts(), tuple(query))
-
-
-def test_linked() -> None:
-    source, other = (torch.from_numpy(grid.ravel()) for grid in np.meshgrid(range(ENTITIES), range(ENTITIES)))
-    pairs = {(h, t) for h, _, t in TRAIN.tolist()}
-    pairs |= {(t, h) for h, t in pairs}
-    expected = [(a, b) in pairs or a == b for a, b in zip(source.tolist(), other.tolist(), strict=True)]
-    assert contexts().linked(source, other).tolist() == expected

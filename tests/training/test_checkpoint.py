@@ -15,7 +15,7 @@ from detgraph.training.optim import OPTIMIZERS, make_optimizer
 def fresh(name: str) -> tuple[nn.Module, optim.Optimizer]:
     model = nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.5), nn.Linear(3, 1))
     config = TrainingConfig.model_validate({"optimizer": name, "learning_rate": 0.1, "weight_decay": 0.01})
-    return model, make_optimizer(model.parameters(), config)
+    return model, make_optimizer([{"params": list(model.parameters())}], config)
 
 
 def steps(model: nn.Module, optimizer: optim.Optimizer, count: int) -> None:

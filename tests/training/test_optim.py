@@ -54,6 +54,6 @@ def test_any_warmup_stays_between_zero_and_the_full_rate(warmup: float) -> None:
 )
 def test_optimizer_by_name(name: str, kind: type[optim.Optimizer]) -> None:
     parameter = nn.Parameter(torch.ones(2))
-    found = make_optimizer([parameter], config(optimizer=name, weight_decay=0.3))
+    found = make_optimizer([{"params": [parameter]}], config(optimizer=name, weight_decay=0.3))
     assert type(found) is kind
     assert (found.param_groups[0]["lr"], found.param_groups[0]["weight_decay"]) == (0.8, 0.3)

@@ -145,6 +145,9 @@ class EgoModelConfig(ResidualModelConfig):
     """Connected neighbours sampled for a query."""
     score_dropout: Rate = 0.1
     """On the candidates' embeddings."""
+    composition: Literal["transformer", "complex"] = "transformer"
+    """How an entity and a relation become a token: by the triple Transformer, one sequence a query (HittER);
+    or by ComplEx's product, with the neighbourhood shared by several questions (for CPUs)."""
     mask: Literal["pair", "triple"] = "triple"
     """In training hide from a query's context its own triple, or every edge between the pair."""
 
@@ -154,4 +157,10 @@ class EgoModelConfig(ResidualModelConfig):
             raise ValueError(
                 "model.semantic_heads has no effect on knowledge graphs, which share one: remove it"
             )
+        if self.composition == "complex":
+            for name in ("triple_layers", "score_dropout"):
+                if getattr(self, name) != type(self).model_fields[name].default:
+                    raise ValueError(f"model.{name} has no effect with model.composition=complex: remove it")
+            if self.channels % 2:
+                raise ValueError(f"model.channels must be even with complex numbers (got {self.channels})")
         return self

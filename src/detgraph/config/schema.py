@@ -47,7 +47,7 @@ class TrainingConfig(Section):
     minutes: Annotated[float, Field(gt=0)] | None = None
     """Stop after so much training time, in the middle of an epoch if need be; the learning rate then falls
     over this time instead of over all epochs."""
-    optimizer: Literal["adam", "adamw", "adamax"] = "adamw"
+    optimizer: Literal["adam", "adamw", "adamax", "adagrad"] = "adamw"
     learning_rate: Annotated[float, Field(gt=0)] = 1e-3
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     schedule: Literal["constant", "linear", "cosine"] = "constant"
@@ -119,6 +119,17 @@ class EntityTrainingConfig(SelfSupervisedTrainingConfig):
     batch_size: Count = 512
     """Queries a step."""
     label_smoothing: Rate = 0.1
+    group: Count = 4
+    """With model.composition=complex: questions about an entity that share its neighbourhood, at most; the
+    answers of all of them are hidden in it."""
+    candidates: Count | None = None
+    """With model.composition=complex: random entities that compete with those of a batch; default: all."""
+    n3: Annotated[float, Field(ge=0)] = 0.0
+    """With model.composition=complex: weight of the cubed sizes of embeddings."""
+    relation_weight: Annotated[float, Field(ge=0)] = 0.0
+    """With model.composition=complex: weight of predicting the relation between two entities, too."""
+    encoder_rate: Annotated[float, Field(gt=0)] = 1.0
+    """Learning rate of all parameters but the tables of entities and relations, as a share of theirs."""
 
 
 # --- the whole --------------------------------------------------------------------------------------
@@ -192,6 +203,16 @@ class EntityConfig(Section):
     @model_validator(mode="after")
     def _searchable(self) -> "EntityConfig":
         _check_backend(self.neighbors.backend, self.model.semantic)
+        return self
+
+    @model_validator(mode="after")
+    def _has_effect(self) -> "EntityConfig":
+        if self.model.composition != "complex":
+            for name in ("group", "candidates", "n3", "relation_weight"):
+                if getattr(self.training, name) != EntityTrainingConfig.model_fields[name].default:
+                    raise ValueError(
+                        f"training.{name} has no effect without model.composition=complex: add that"
+                    )
         return self
 
 

@@ -1,14 +1,12 @@
 """Exact search: every score, a block of rows at a time, so that no n × n matrix is ever held."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from typing_extensions import override
 
 from detgraph.errors import DetError
-from detgraph.nn.neighborhood import Dense
+from detgraph.nn.neighborhood import Rows
 from detgraph.nn.semantic import SearchSpace, SemanticOperator
 
 BLOCK_NUMBERS = 2**21  # scores of a block; an operator that is no metric holds some 20 times as many
@@ -32,25 +30,6 @@ def metric_scores(vectors: Tensor, metric: str) -> ScoreBlock:
         return -torch.cdist(vectors[rows], vectors, p=1.0 if metric == "l1" else 2.0, compute_mode=mode)
 
     return score
-
-
-@dataclass(frozen=True, eq=False)
-class Rows(Dense):
-    """Some rows against all nodes."""
-
-    rows: Tensor
-
-    @override
-    def dot(self, a: Tensor, b: Tensor) -> Tensor:
-        return super().dot(a[:, self.rows], b)
-
-    @override
-    def l1(self, a: Tensor, b: Tensor) -> Tensor:
-        return super().l1(a[:, self.rows], b)
-
-    @override
-    def outer_sum(self, a: Tensor, b: Tensor) -> Tensor:
-        return super().outer_sum(a[:, self.rows], b)
 
 
 def search_space(operator: SemanticOperator, states: Tensor) -> SearchSpace | ScoreBlock:

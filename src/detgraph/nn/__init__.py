@@ -1,6 +1,7 @@
 """The architecture alone: works with plain tensors or a PyG `Data`, and imports nothing else of detgraph."""
 
 from detgraph.nn.ego import EgoBatch, EgoDET
+from detgraph.nn.grouped_ego import GroupBatch, GroupedEgoDET
 from detgraph.nn.layer import DualAttention, DualEncoderLayer
 from detgraph.nn.model import DET, DualEncoding
 from detgraph.nn.molecule import MoleculeDET
@@ -16,6 +17,8 @@ __all__ = [
     "DualEncoding",
     "EgoBatch",
     "EgoDET",
+    "GroupBatch",
+    "GroupedEgoDET",
     "MoleculeBatch",
     "MoleculeDET",
     "Neighborhood",

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 from torch import Tensor, nn
 
 from detgraph.nn.layer import Block, DualEncoderLayer, LayerOutput, MutualBias
-from detgraph.nn.neighborhood import Neighborhood
+from detgraph.nn.neighborhood import Dense, Neighborhood
 from detgraph.nn.semantic import SEMANTIC_FORMS, BiasForm, SemanticForm, SemanticOperator, attention_bias
 from detgraph.nn.structural import StructuralForm
 
@@ -130,7 +130,11 @@ class DET(nn.Module):
         z = None
         if self.operator is not None:
             states = x if semantic_states is None else semantic_states
-            z = self.operator(states.unsqueeze(-2), neighborhood)
+            scored = neighborhood
+            if first is not None and len(layers) == 1:
+                assert isinstance(neighborhood, Dense)
+                scored = neighborhood.first(first)  # other scores are not wanted
+            z = self.operator(states.unsqueeze(-2), scored)
             if position_bias is not None and all(layer.one_softmax(neighborhood, x) for layer in layers):
                 # Every layer would add both to its scores: their sum is made once.
                 position_bias, z = position_bias + attention_bias(z, layers[0].semantic_bias), None

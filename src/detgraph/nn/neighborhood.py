@@ -73,10 +73,11 @@ class Dense(Neighborhood):
         members = structural[:, None, None, :]
         return cls(members, members if semantic is None else semantic[:, None, None, :])
 
-    def first(self, count: int) -> "Dense":
+    def first(self, count: int) -> "Rows":
         """The same for the first ``count`` attending nodes only: their queries against all nodes."""
         structural = self.structural[:, :, :count]  # a mask of one row stays as it is
-        return Dense(structural, structural if self.one_set else self.semantic[:, :, :count])
+        semantic = structural if self.one_set else self.semantic[:, :, :count]
+        return Rows(structural, semantic, slice(count))
 
     @override
     def dot(self, a: Tensor, b: Tensor) -> Tensor:
@@ -99,6 +100,25 @@ class Dense(Neighborhood):
     @override
     def aggregate(self, weights: Tensor, values: Tensor) -> Tensor:
         return (weights @ values.transpose(1, 2)).transpose(1, 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows(Dense):
+    """Some attending nodes against all nodes."""
+
+    rows: Tensor | slice
+
+    @override
+    def dot(self, a: Tensor, b: Tensor) -> Tensor:
+        return super().dot(a[:, self.rows], b)
+
+    @override
+    def l1(self, a: Tensor, b: Tensor) -> Tensor:
+        return super().l1(a[:, self.rows], b)
+
+    @override
+    def outer_sum(self, a: Tensor, b: Tensor) -> Tensor:
+        return super().outer_sum(a[:, self.rows], b)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,14 +3,18 @@
 from detgraph.config import Config, EntityConfig, GraphConfig, NodeConfig
 from detgraph.data.load import load_molecules, load_network, load_triples
 from detgraph.tasks.base import Metrics, Split, Task
+from detgraph.tasks.ego import EgoTask
 from detgraph.tasks.entity import EntityTask
 from detgraph.tasks.graph import GraphTask
+from detgraph.tasks.grouped import GroupedTask
 from detgraph.tasks.node import NodeTask
 from detgraph.tasks.node_baseline import NodeBaselineTask
 
 __all__ = [
+    "EgoTask",
     "EntityTask",
     "GraphTask",
+    "GroupedTask",
     "Metrics",
     "NodeBaselineTask",
     "NodeTask",
@@ -29,4 +33,5 @@ def build_task(config: Config) -> Task:
             task = NodeTask if config.baseline is None else NodeBaselineTask
             return task(load_network(config.data), config)
         case EntityConfig():
-            return EntityTask(load_triples(config.data), config)
+            form = GroupedTask if config.model.composition == "complex" else EgoTask
+            return form(load_triples(config.data), config)

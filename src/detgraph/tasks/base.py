@@ -47,6 +47,10 @@ class Task(nn.Module, ABC):
     def evaluate(self, split: Split) -> Metrics:
         """Metrics of a split with the present weights."""
 
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """Parameters as an optimiser takes them; ``scale`` is a group's share of the learning rate."""
+        return [{"params": list(self.parameters())}]
+
     def start_epoch(self, epoch: int) -> None:
         """Algorithm 1: select the semantic neighbours, where they are due."""
 

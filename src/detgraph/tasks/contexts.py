@@ -3,9 +3,7 @@
 from typing import Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 Mask = Literal["pair", "triple"]
 
@@ -36,7 +34,6 @@ class Contexts:
         self.start = np.searchsorted(edges[:, 0], np.arange(entities + 1))
         self.fixed_key = np.random.default_rng(0).random(len(edges))  # the same sample at every evaluation
         self.size, self.mask, self.entities, self.relations = size, mask, entities, relations
-        self.pair_keys = torch.from_numpy(np.unique(edges[:, 0] * entities + edges[:, 2]))
 
     def of(
         self, asked: NDArray[np.int64], rng: np.random.Generator | None
@@ -68,9 +65,3 @@ class Contexts:
         neighbors[row[kept], place[kept]] = self.neighbor[edge[kept]]
         relations[row[kept], place[kept]] = self.relation[edge[kept]]
         return neighbors, relations
-
-    def linked(self, source: Tensor, other: Tensor) -> Tensor:
-        """Whether a training triple links each pair, or both are the same entity."""
-        wanted = source * self.entities + other
-        place = torch.searchsorted(self.pair_keys, wanted).clamp(max=len(self.pair_keys) - 1)
-        return (self.pair_keys[place] == wanted) | (source == other)

@@ -1,120 +1,146 @@
 """Entity prediction: the missing end of a triple, ranked among all entities."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
-from torch.nn import functional
+from torch import Tensor, nn
 
 from detgraph.config import EntityConfig
 from detgraph.data.triples import Triples
 from detgraph.neighbors import SemanticNeighbors
 from detgraph.neighbors.exact import search_space
-from detgraph.nn import EgoBatch, EgoDET, Sparse
+from detgraph.nn.model import DET
+from detgraph.nn.neighborhood import Sparse
 from detgraph.nn.network import pair_weights
-from detgraph.nn.semantic import neighbor_loss
+from detgraph.nn.semantic import SemanticOperator, neighbor_loss
 from detgraph.tasks.base import Metrics, Split, Task
-from detgraph.tasks.contexts import Contexts, queries
-from detgraph.tasks.ranking import KnownAnswers, ranks, summarize
+from detgraph.tasks.contexts import queries
+from detgraph.tasks.ranking import KnownAnswers, Ranking, ranks
+
+
+class Scored(NamedTuple):
+    """Some queries with the scores of all entities."""
+
+    scores: Tensor  # (rows, entities)
+    asked: NDArray[np.int64]  # (queries, 3): source, relation, answer
+    row: NDArray[np.int64]  # (queries,)
 
 
 class EntityTask(Task):
-    """Triples → EgoDET → softmax cross-entropy over all entities + λ·L_sn."""
+    """What all models of triples have in common: data, ranking, and the search for semantic neighbours.
+
+    Args:
+        data: the triples.
+        config: of the run.
+        model: scores entities; has ``entity``, a table of all entities, and ``det``.
+    """
 
     metric = "mrr"
     higher_is_better = True
 
-    def __init__(self, data: Triples, config: EntityConfig) -> None:
+    def __init__(self, data: Triples, config: EntityConfig, model: nn.Module) -> None:
         super().__init__(config.seed, data.notes)
-        self.data, self.config = data, config
-        model, relations = config.model, len(data.relations)
-        self.model = EgoDET(
-            entities=len(data.entities),
-            relations=relations,
-            channels=model.channels,
-            heads=model.heads,
-            layers=model.layers,
-            triple_layers=model.triple_layers,
-            ffn_channels=model.ffn_channels,
-            encoding=model.encoding(share_layers=True),
-            score_dropout=model.score_dropout,
-        )
-        # Only training triples are ever seen as context; the others are only filtered out of rankings.
-        self.contexts = Contexts(data.train, len(data.entities), relations, model.max_neighbors, model.mask)
-        self.known = KnownAnswers(np.concatenate([data.train, data.valid, data.test]), relations)
+        self.data, self.config, self.model = data, config, model
+        self.known = KnownAnswers(np.concatenate([data.train, data.valid, data.test]), len(data.relations))
         self.schedule = config.neighbors.schedule()
         edges = torch.from_numpy(np.unique(data.train[:, [0, 2]], axis=0).T.copy())
-        k = config.neighbors.k if model.tau != 1 else 0
-        self.neighbors = SemanticNeighbors(
-            k, torch.cat([edges, edges.flip(0)], dim=1), len(data.entities), config.neighbors.backend
-        )
+        edges = torch.cat([edges, edges.flip(0)], dim=1)
+        entities = len(data.entities)
+        keys = edges[0] * entities + edges[1]
+        self.linked_keys = torch.cat([keys, torch.arange(entities) * (entities + 1)]).unique()  # type: ignore[no-untyped-call]  # torch
+        k = config.neighbors.k if config.model.tau != 1 else 0
+        self.neighbors = SemanticNeighbors(k, edges, entities, config.neighbors.backend)
 
-    def forward(self, batch: EgoBatch) -> dict[str, Tensor]:
-        """``main``: cross-entropy of the answer among all entities; ``sn``: λ·L_sn."""
-        training = self.config.training
-        scores = self.model(batch)
-        losses = {
-            "main": functional.cross_entropy(scores, batch.answer, label_smoothing=training.label_smoothing)
-        }
-        if self.config.model.tau != 1 and training.sn_weight > 0:
-            losses["sn"] = training.sn_weight * self.neighbor_loss(batch)
-        return losses
+    @abstractmethod
+    def scored(self, asked: NDArray[np.int64], split: Split) -> Iterator[Scored]:
+        """Scores for queries (source, relation, answer) of a split, a block at a time."""
 
-    def neighbor_loss(self, batch: EgoBatch) -> Tensor:
-        """``L_sn`` of the batch: the sources' sampled neighbours against random unlinked entities."""
-        assert isinstance(self.model, EgoDET)
-        operator = self.model.det.operator
-        assert operator is not None
-        exists = batch.neighbors >= 0
-        entities = len(self.data.entities)
-        source = batch.source[:, None].expand_as(batch.neighbors)[exists]
-        drawn = torch.randint(entities, source.shape, device=source.device)
-        distant = ~self.contexts.linked(source.cpu(), drawn.cpu()).to(source.device)
-        states = self.model.entity.weight[:, None, :]  # (entities, 1, channels)
-        near = Sparse.from_pairs(source, batch.neighbors[exists], entities)
-        far = Sparse.from_pairs(source[distant], drawn[distant], entities)
+    def ranking(self, split: Split) -> Ranking:
+        """Filtered ranks of both ends of every triple of ``split`` among all entities."""
+        relations = len(self.data.relations)
+        asked = queries(getattr(self.data, split), relations)
+        blocks = [
+            (block.asked, ranks(block.scores, block.asked, self.known, block.row))
+            for block in self.scored(asked, split)
+        ]
+        parts, found = zip(*blocks, strict=True)
+        return Ranking(np.concatenate(parts), torch.cat(found), relations)
+
+    @torch.no_grad()
+    def evaluate(self, split: Split) -> Metrics:
+        """Mean reciprocal rank and the like, over both directions."""
+        self.eval()
+        return self.ranking(split).metrics()
+
+    def neighbor_loss(
+        self, source: Tensor, neighbors: Tensor, states: Tensor, entities: Tensor | None = None
+    ) -> Tensor:
+        """``L_sn`` of sources and their neighbours, against as many random unlinked pairs.
+
+        Args:
+            source: (nodes,) rows of ``states``.
+            neighbors: (nodes, size) rows of ``states``, -1 = none.
+            states: (rows, channels).
+            entities: (rows,) which entity each row is; default: all entities in their order.
+        """
+        exists, rows = neighbors >= 0, len(states)
+        center = source[:, None].expand_as(neighbors)[exists]
+        drawn = torch.randint(rows, center.shape, device=center.device)
+        number = torch.arange(rows, device=center.device) if entities is None else entities
+        distant = ~self.linked(number[center].cpu(), number[drawn].cpu()).to(center.device)
+        near = Sparse.from_pairs(center, neighbors[exists], rows)
+        far = Sparse.from_pairs(center[distant], drawn[distant], rows)
         return neighbor_loss(
-            operator(states, near),
-            pair_weights(near.target, entities),
-            operator(states, far),
-            pair_weights(far.target, entities),
+            self.operator(states[:, None], near),
+            pair_weights(near.target, rows),
+            self.operator(states[:, None], far),
+            pair_weights(far.target, rows),
             self.config.training.sn_loss,
         )
 
-    def steps(self) -> int:
-        """Batches an epoch; every triple asks for its tail and for its head."""
-        return -(-2 * len(self.data.train) // self.config.training.batch_size)
+    @property
+    def wants_neighbor_loss(self) -> bool:
+        """Whether L_sn is part of the loss."""
+        return self.config.model.tau != 1 and self.config.training.sn_weight > 0
 
-    def batches(self, epoch: int) -> Iterator[EgoBatch]:
-        """All training queries in random order, with freshly sampled contexts that hide their answer."""
-        rng = self.rng(epoch)
-        asked = queries(self.data.train, len(self.data.relations))
-        order = rng.permutation(len(asked))
-        size = self.config.training.batch_size
-        for start in range(0, len(order), size):
-            yield self.collate(asked[order[start : start + size]], rng)
+    @property
+    def operator(self) -> SemanticOperator:
+        """The ⊖ that compares entities."""
+        det = self.model.det
+        assert isinstance(det, DET)
+        assert det.operator is not None
+        return det.operator
 
-    def collate(self, asked: NDArray[np.int64], rng: np.random.Generator | None = None) -> EgoBatch:
-        """Queries (source, relation, answer) with their contexts; with ``rng`` in the way of training."""
-        neighbors, relations = self.contexts.of(asked, rng)
-        # S holds no entity linked in training, so never the answer of a training query.
-        semantic = self.neighbors.found[torch.from_numpy(asked[:, 0])]
-        arrays = (asked[:, 0], asked[:, 1], neighbors, relations)
-        tensors = [torch.from_numpy(array) for array in arrays] + [semantic, torch.from_numpy(asked[:, 2])]
-        return EgoBatch(*(tensor.to(self.device) for tensor in tensors))
+    @property
+    def table(self) -> Tensor:
+        """What ⊖ compares: (entities, channels)."""
+        embedding = self.model.entity
+        assert isinstance(embedding, nn.Embedding)
+        return embedding.weight
+
+    def linked(self, source: Tensor, other: Tensor) -> Tensor:
+        """Whether a training triple links each pair, or both are the same entity."""
+        wanted = source * len(self.data.entities) + other
+        place = torch.searchsorted(self.linked_keys, wanted).clamp(max=len(self.linked_keys) - 1)
+        found: Tensor = self.linked_keys[place] == wanted
+        return found
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """Tables of entities and relations, and all else, which may learn more slowly."""
+        tables = [module.weight for module in self.model.modules() if isinstance(module, nn.Embedding)]
+        known = {id(table) for table in tables}
+        others = [parameter for parameter in self.parameters() if id(parameter) not in known]
+        return [{"params": tables}, {"params": others, "scale": self.config.training.encoder_rate}]
 
     def start_epoch(self, epoch: int) -> None:
         """Search the entity table where that is due; before the warm-up's end nothing is fetched."""
         if self.neighbors.k and self.schedule.due(epoch) == "learned":
-            assert isinstance(self.model, EgoDET)
-            operator = self.model.det.operator
-            assert operator is not None
             with torch.no_grad():
-                states = self.model.entity.weight[:, None, :]
-                self.neighbors.search(search_space(operator, states))
+                self.neighbors.search(search_space(self.operator, self.table[:, None]))
 
     def neighbor_state(self) -> dict[str, Tensor]:
         """(entities, k)."""
@@ -124,29 +150,18 @@ class EntityTask(Task):
         """Put back the fetched entities."""
         self.neighbors.found = state["entities"]
 
-    @torch.no_grad()
-    def evaluate(self, split: Split) -> Metrics:
-        """Filtered ranks of both ends of every triple of ``split`` among all entities."""
-        self.eval()
-        rng = self.rng(0) if split == "train" else None  # training queries hide their own triple here, too
-        return self.rank(split, lambda block: self.model(self.collate(block, rng)).cpu())
-
-    def rank(self, split: Split, score: Callable[[NDArray[np.int64]], Tensor]) -> Metrics:
-        """Metrics of any scorer of queries, a block at a time."""
-        asked = queries(getattr(self.data, split), len(self.data.relations))
-        size = self.config.training.batch_size
-        blocks = (asked[start : start + size] for start in range(0, len(asked), size))
-        return summarize(torch.cat([ranks(score(block), block, self.known) for block in blocks]))
-
     def has(self, split: Split) -> bool:
         """Whether ``split`` has triples."""
         return len(getattr(self.data, split)) > 0
 
     def trivial(self, split: Split) -> float:
         """MRR of ranking entities by how often they answer in training, whatever the question."""
-        trained = queries(self.data.train, len(self.data.relations))
+        relations = len(self.data.relations)
+        trained = queries(self.data.train, relations)
         count = torch.from_numpy(np.bincount(trained[:, 2], minlength=len(self.data.entities))).float()
-        return self.rank(split, lambda block: count.expand(len(block), -1))["mrr"]
+        asked = queries(getattr(self.data, split), relations)
+        found = ranks(count[None], asked, self.known, np.zeros(len(asked), np.int64))
+        return Ranking(asked, found, relations).metrics()["mrr"]
 
     def vocabulary(self) -> dict[str, Any]:
         """Ids and human names of entities and relations."""
@@ -169,12 +184,3 @@ class EntityTask(Task):
             f"{data.name}: {len(data.train):,} / {len(data.valid):,} / {len(data.test):,} triples to train / "
             f"validate / test, {len(data.entities):,} entities, {len(data.relations):,} relations"
         )
-
-    def memory(self) -> int:
-        """States of all tokens of a batch, and its scores."""
-        model, size = self.config.model, self.config.training.batch_size
-        tokens = 2 + model.max_neighbors + self.neighbors.k
-        states = 10 * model.channels + 2 * model.ffn_channels
-        triples = 4 * tokens * states * model.triple_layers
-        context = tokens * (states + 4 * model.heads * tokens) * model.layers
-        return 4 * size * (triples + context + 3 * len(self.data.entities))

@@ -1,11 +1,14 @@
 """Filtered ranking of answers among all entities."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from detgraph.errors import DetError
+from detgraph.kernels.ranks import rivals
 from detgraph.tasks.contexts import queries
 
 
@@ -13,43 +16,63 @@ class KnownAnswers:
     """All true answers of every question, in all splits: other true answers do not count as wrong."""
 
     def __init__(self, triples: NDArray[np.int64], relations: int) -> None:
-        asked = queries(triples, relations)
+        asked = np.unique(queries(triples, relations), axis=0)  # a triple may be in two splits
         self.relations = 2 * relations
-        key = asked[:, 0] * self.relations + asked[:, 1]
-        order = np.argsort(key, kind="stable")
-        self.key, self.answer = key[order], asked[order, 2]
+        self.key, self.answer = asked[:, 0] * self.relations + asked[:, 1], asked[:, 2]
 
     def of(self, asked: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """All true answers of each query as (position of the query, entity)."""
+        """All true answers of each query, (queries + 1,) where they begin and the entities."""
         key = asked[:, 0] * self.relations + asked[:, 1]
-        start, end = np.searchsorted(self.key, key), np.searchsorted(self.key, key, side="right")
-        count = end - start
-        row = np.repeat(np.arange(len(asked)), count)
-        within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-        return row, self.answer[start[row] + within]
+        first, end = np.searchsorted(self.key, key), np.searchsorted(self.key, key, side="right")
+        start = np.concatenate([[0], np.cumsum(end - first)])
+        within = np.arange(start[-1]) - np.repeat(start[:-1] - first, end - first)
+        return start, self.answer[within]
 
 
-def ranks(scores: Tensor, asked: NDArray[np.int64], known: KnownAnswers) -> Tensor:
+def ranks(
+    scores: Tensor, asked: NDArray[np.int64], known: KnownAnswers, row: NDArray[np.int64] | None = None
+) -> Tensor:
     """Realistic filtered rank of each answer: 1 + better ones + half of the others with the same score.
 
     Args:
-        scores: (queries, entities).
+        scores: (rows, entities).
         asked: (queries, 3): source, relation, answer.
         known: what is filtered out.
+        row: (queries,) the row of scores of each query; default: one after the other.
     """
     if not scores.isfinite().all():  # comparisons with NaN are all false: every answer would come first
         raise DetError(
             "the scores of the entities are not finite: training has diverged. "
             "A smaller training.learning_rate, or training.clip_norm=1, usually helps."
         )
-    answer = torch.from_numpy(asked[:, 2])
-    own = scores.gather(1, answer[:, None])
-    row, entity = known.of(asked)
-    scores = scores.scatter(1, answer[:, None], -torch.inf)  # the answer does not compete with itself
-    scores[torch.from_numpy(row), torch.from_numpy(entity)] = -torch.inf
-    better = (scores > own).sum(dim=1)
-    equal = (scores == own).sum(dim=1)
-    return 1 + better + equal.double() / 2
+    rows = np.arange(len(asked)) if row is None else row
+    better, equal = rivals(scores.detach().cpu().float().numpy(), rows, asked[:, 2], *known.of(asked))
+    return torch.from_numpy(1 + better + equal / 2)
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The rank of every answer of a split, and what was asked."""
+
+    asked: NDArray[np.int64]  # (queries, 3): source, relation (r + R asks for the head), answer
+    ranks: Tensor  # (queries,)
+    relations: int  # R
+
+    def metrics(self) -> dict[str, float]:
+        """Over all queries."""
+        return summarize(self.ranks)
+
+    def by_direction(self) -> dict[str, dict[str, float]]:
+        """Of questions for tails, and of those for heads."""
+        heads = torch.from_numpy(self.asked[:, 1] >= self.relations)
+        parts = {"tail": self.ranks[~heads], "head": self.ranks[heads]}
+        return {name: summarize(part) for name, part in parts.items() if len(part)}
+
+    def by_relation(self) -> dict[int, dict[str, float]]:
+        """Of both directions of each relation, with the number of queries."""
+        relation = self.asked[:, 1] % self.relations
+        parts = {int(one): self.ranks[torch.from_numpy(relation == one)] for one in np.unique(relation)}
+        return {one: {"queries": float(len(part)), **summarize(part)} for one, part in parts.items()}
 
 
 def summarize(found: Tensor) -> dict[str, float]:

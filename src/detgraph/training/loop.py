@@ -74,7 +74,7 @@ class Trainer:
                 "Put some rows into the split valid, or give more data."
             )
         self.task, self.config, self.run, self.read_test = task, config, run, read_test
-        self.optimizer = make_optimizer(task.parameters(), config)
+        self.optimizer = make_optimizer(task.parameter_groups(), config)
         self.average = WeightAverage(self.optimizer, config.average)
         self.progress = Progress()
         self.best: Snapshot | None = None
@@ -126,7 +126,7 @@ class Trainer:
                     break
             rate = learning_rate(done, total, config)
             for group in self.optimizer.param_groups:
-                group["lr"] = rate
+                group["lr"] = rate * group.get("scale", 1.0)
             losses = self.module(batch)
             self.fabric.backward(torch.stack(list(losses.values())).sum())
             if config.clip_norm is not None:

@@ -1,10 +1,11 @@
 """Optimisers and the learning rate as a function of the step."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
-from torch import nn, optim
+from torch import optim
 
 from detgraph.config import TrainingConfig
 
@@ -12,12 +13,13 @@ OPTIMIZERS: dict[str, Callable[..., optim.Optimizer]] = {
     "adam": partial(optim.Adam, fused=True),  # one pass over all parameters instead of several over each
     "adamw": partial(optim.AdamW, fused=True),
     "adamax": optim.Adamax,
+    "adagrad": partial(optim.Adagrad, fused=True),
 }
 
 
-def make_optimizer(parameters: Iterable[nn.Parameter], config: TrainingConfig) -> optim.Optimizer:
-    """The optimiser that ``config`` names."""
-    return OPTIMIZERS[config.optimizer](parameters, lr=config.learning_rate, weight_decay=config.weight_decay)
+def make_optimizer(groups: list[dict[str, Any]], config: TrainingConfig) -> optim.Optimizer:
+    """The optimiser that ``config`` names, of groups as `Task.parameter_groups` gives them."""
+    return OPTIMIZERS[config.optimizer](groups, lr=config.learning_rate, weight_decay=config.weight_decay)
 
 
 def learning_rate(step: float, total: float, config: TrainingConfig) -> float:

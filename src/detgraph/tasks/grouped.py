@@ -1,0 +1,178 @@
+"""Entity prediction in a form for CPUs: questions about an entity share its neighbourhood and its answers."""
+
+from collections.abc import Iterator
+from math import log
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from detgraph.config import EntityConfig
+from detgraph.data.triples import Triples
+from detgraph.nn import GroupBatch, GroupedEgoDET
+from detgraph.nn.answer_loss import answer_loss
+from detgraph.nn.complex_product import complex_product, cubes
+from detgraph.tasks.base import Split
+from detgraph.tasks.entity import EntityTask, Scored
+from detgraph.tasks.groups import Integers, Questions, Surroundings, group
+
+
+class GroupedTask(EntityTask):
+    """Triples → GroupedEgoDET → softmax cross-entropy of all answers, N3, relation prediction, λ·L_sn."""
+
+    model: GroupedEgoDET
+
+    def __init__(self, data: Triples, config: EntityConfig) -> None:
+        model, relations = config.model, len(data.relations)
+        network = GroupedEgoDET(
+            entities=len(data.entities),
+            relations=relations,
+            channels=model.channels,
+            heads=model.heads,
+            layers=model.layers,
+            ffn_channels=model.ffn_channels,
+            encoding=model.encoding(share_layers=True),
+        )
+        super().__init__(data, config, network)
+        self.questions = Questions.of(data.train, relations)
+        self.surroundings = Surroundings(self.questions, len(data.entities), model.max_neighbors, model.mask)
+
+    def forward(self, batch: GroupBatch) -> dict[str, Tensor]:
+        """``main``: of all answers; ``n3``, ``relation`` and ``sn``, each with its weight."""
+        training = self.config.training
+        entities = self.model.entity(batch.entities)
+        states = self.model(batch, entities)
+        if self.draws_rivals:
+            extra = self.weight_of_rivals(batch, entities)
+            main = answer_loss(
+                states, entities, batch.question, batch.answer, training.label_smoothing, extra
+            )
+        else:
+            everyone, answer = self.table, batch.entities[batch.answer]
+            main = answer_loss(states, everyone, batch.question, answer, training.label_smoothing, None)
+        losses = {"main": main}
+        asked = batch.relations >= 0
+        source = batch.source[:, None].expand_as(batch.relations)[asked][batch.question]  # (answers,)
+        relation = batch.relations[asked][batch.question]
+        head, tail = entities.index_select(0, source), entities.index_select(0, batch.answer)
+        if training.n3:
+            sizes = cubes(head) + cubes(self.model.relation(relation)) + cubes(tail)
+            losses["n3"] = training.n3 * sizes.mean()
+        if training.relation_weight:
+            losses["relation"] = training.relation_weight * self.relation_loss(head, tail, relation)
+        if self.wants_neighbor_loss:
+            sn = self.neighbor_loss(batch.source, batch.neighbors, entities, batch.entities)
+            losses["sn"] = training.sn_weight * sn
+        return losses
+
+    @property
+    def draws_rivals(self) -> bool:
+        """Whether only some entities compete with the answers of a batch."""
+        candidates = self.config.training.candidates
+        return candidates is not None and candidates < len(self.data.entities)
+
+    def weight_of_rivals(self, batch: GroupBatch, entities: Tensor) -> Tensor:
+        """The logarithm of how many entities each one of a batch stands for; rivals stand for all others."""
+        named = (batch.source, batch.neighbors, batch.semantic, batch.answer)
+        present = 1 + max(int(part.max()) for part in named if part.numel())
+        extra = entities.new_zeros(len(entities))
+        if present < len(entities):
+            extra[present:] = log((len(self.data.entities) - present) / (len(entities) - present))
+        return extra
+
+    def relation_loss(self, head: Tensor, tail: Tensor, relation: Tensor) -> Tensor:
+        """Cross-entropy of the relation between two entities, by ComplEx's score."""
+        real, imaginary = head.chunk(2, dim=-1)
+        product = complex_product(torch.cat([real, -imaginary], dim=-1), tail)
+        return functional.cross_entropy(product @ self.model.relation.weight[:-1].t(), relation)
+
+    def steps(self) -> int:
+        """Batches an epoch."""
+        size = self.config.training.group
+        count = np.bincount(self.questions.source)
+        return -(-int((-(-count // size)).sum()) // self.groups_a_batch)
+
+    @property
+    def groups_a_batch(self) -> int:
+        """So many that full groups hold the questions of a batch."""
+        return max(1, self.config.training.batch_size // self.config.training.group)
+
+    def batches(self, epoch: int) -> Iterator[GroupBatch]:
+        """All training questions; groups are drawn anew in each epoch."""
+        rng = self.rng(epoch)
+        groups = group(self.questions.source, self.config.training.group, rng)
+        for start in range(0, len(groups), self.groups_a_batch):
+            part = groups[start : start + self.groups_a_batch]
+            source = self.questions.source[part[:, 0]]
+            around = self.surroundings.of(source, part, seed=int(rng.integers(2**62)))
+            relations = np.where(part >= 0, self.questions.relation[part], -1)
+            yield self.collate(source, relations, around, self.questions.answers(part[part >= 0]), rng)
+
+    def collate(
+        self,
+        source: Integers,
+        relations: Integers,
+        around: tuple[Integers, Integers],
+        answers: tuple[Integers, Integers],
+        rng: np.random.Generator | None = None,
+    ) -> GroupBatch:
+        """Groups with their neighbourhoods.
+
+        Args:
+            source: (groups,).
+            relations: (groups, questions), -1 = none.
+            around: neighbours and their relations, (groups, structural), -1 = none.
+            answers: number of the question, and entity.
+            rng: draws rivals, if they are to be drawn.
+        """
+        # S holds no entity linked in training, so never the answer of a training question.
+        semantic = self.neighbors.found[torch.from_numpy(source)].numpy()
+        named = (source, around[0], semantic, answers[1])
+        present = np.unique(np.concatenate([np.array([-1]), *(part.ravel() for part in named)]))[1:]
+        entities = present
+        if rng is not None and self.draws_rivals:
+            others = np.delete(np.arange(len(self.data.entities)), present)
+            entities = np.append(present, rng.permutation(others)[: self.config.training.candidates])
+        center, near, distant, answer = (
+            np.where(part >= 0, np.searchsorted(present, part), -1) for part in named
+        )
+        arrays = (entities, center, relations, near, around[1], distant, answers[0], answer)
+        return GroupBatch(*map(torch.from_numpy, arrays)).to(self.device)
+
+    def scored(self, asked: Integers, split: Split) -> Iterator[Scored]:
+        """A row of scores for each distinct question."""
+        order = np.lexsort((asked[:, 1], asked[:, 0]))
+        asked = asked[order]
+        new = np.any(np.diff(asked[:, :2], axis=0, prepend=-1) != 0, axis=1)
+        question, first = np.cumsum(new) - 1, np.flatnonzero(new)  # of each query; the first query of each
+        source, relation = asked[first, 0], asked[first, 1]
+        groups = group(source, self.config.training.group, None)
+        nothing = np.empty(0, np.int64), np.empty(0, np.int64)
+        for start in range(0, len(groups), self.groups_a_batch):
+            part = groups[start : start + self.groups_a_batch]
+            center = source[part[:, 0]]
+            relations = np.where(part >= 0, relation[part], -1)
+            around = self.surroundings.of(center, self.own_questions(center, relations, split), seed=0)
+            batch = self.collate(center, relations, around, nothing)
+            states = self.model(batch, self.model.entity(batch.entities))
+            numbers = part[part >= 0]  # ascending, as the questions are sorted by source
+            here = slice(*np.searchsorted(question, [numbers[0], numbers[-1] + 1]))
+            yield Scored(states @ self.table.t(), asked[here], question[here] - numbers[0])
+
+    def own_questions(self, source: Integers, relations: Integers, split: Split) -> Integers | None:
+        """Training questions that are asked again, whose answers must stay hidden; None in other splits."""
+        if split != "train":
+            return None
+        count = 2 * len(self.data.relations)
+        keys = self.questions.source * count + self.questions.relation
+        wanted = source[:, None] * count + relations
+        return np.where(relations >= 0, np.searchsorted(keys, wanted), -1)
+
+    def memory(self) -> int:
+        """States of all tokens of a batch, and its scores."""
+        model, training = self.config.model, self.config.training
+        tokens = training.group + model.max_neighbors + self.neighbors.k
+        states = tokens * 12 * model.channels * model.layers
+        candidates = min(training.candidates or len(self.data.entities), len(self.data.entities))
+        return 4 * (self.groups_a_batch * states + 3 * training.batch_size * candidates)

@@ -1,0 +1,155 @@
+"""The quick form of entity prediction: no leaks, all answers asked for, samples that stand for all."""
+
+import pytest
+import torch
+from builders import grouped_task, train, triples
+from torch.nn import functional
+
+from detgraph.nn import GroupBatch
+from detgraph.tasks import GroupedTask
+from detgraph.tasks.contexts import queries
+
+
+def states(task: GroupedTask, batch: GroupBatch) -> torch.Tensor:
+    out: torch.Tensor = task.model(batch, task.model.entity(batch.entities))
+    return out
+
+
+def triples_of(batch: GroupBatch) -> torch.Tensor:
+    """(answers, 3): source, relation, answer."""
+    asked = batch.relations >= 0
+    source = batch.source[:, None].expand_as(batch.relations)[asked][batch.question]
+    relation = batch.relations[asked][batch.question]
+    return torch.stack([batch.entities[source], relation, batch.entities[batch.answer]], dim=1)
+
+
+def test_an_epoch_asks_for_both_ends_of_every_triple_once() -> None:
+    task = grouped_task()
+    asked = []
+    batches = list(task.batches(0))
+    assert len(batches) == task.steps()
+    for batch in batches:
+        exists = batch.relations >= 0
+        source = batch.source[:, None].expand_as(batch.relations)[exists]
+        relation = batch.relations[exists]
+        asked += list(
+            zip(
+                source[batch.question].tolist(),
+                relation[batch.question].tolist(),
+                batch.answer.tolist(),
+                strict=True,
+            )
+        )
+    assert sorted(asked) == sorted(map(tuple, queries(task.data.train, 2).tolist()))
+
+
+@pytest.mark.parametrize("mask", ["pair", "triple"])
+def test_the_answer_is_nowhere_in_its_own_training_batch(mask: str) -> None:
+    task = grouped_task(model={"mask": mask, "max_neighbors": 30}, neighbors={"k": 12})
+    task.start_epoch(0)
+    for batch in task.batches(0):
+        of = torch.arange(len(batch.source)).repeat_interleave((batch.relations >= 0).sum(dim=1))
+        group = of[batch.question]  # of each answer
+        assert not (batch.semantic[group] == batch.answer[:, None]).any()
+        relation = batch.relations[batch.relations >= 0][batch.question]
+        there = batch.neighbors[group] == batch.answer[:, None]
+        assert not (there & (batch.neighbor_relations[group] == relation[:, None])).any()
+        if mask == "pair":
+            assert not there.any()
+
+
+def test_held_out_triples_do_not_influence_training() -> None:
+    one = grouped_task()
+    other = grouped_task(triples(one.data.train, [(1, 0, 5)], [(7, 1, 2)]))
+    for task in (one, other):
+        torch.manual_seed(0)
+        train(task, 3)
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
+
+
+def test_main_loss_is_that_of_all_entities() -> None:
+    task = grouped_task(training={"label_smoothing": 0.1, "sn_weight": 0})
+    batch = next(task.batches(0))
+    losses = task(batch)
+    scores = states(task, batch) @ task.table.t()
+    answer = batch.entities[batch.answer]
+    expected = functional.cross_entropy(scores[batch.question], answer, label_smoothing=0.1)
+    assert list(losses) == ["main"]
+    torch.testing.assert_close(losses["main"], expected)
+
+
+def test_a_sample_of_candidates_stands_for_all() -> None:
+    task = grouped_task(neighbors={"k": 0}, training={"candidates": 4, "batch_size": 2, "sn_weight": 0})
+    sums, whole = [], []
+    with torch.no_grad():
+        for epoch in range(400):
+            batch = next(task.batches(epoch))
+            assert len(batch.entities.unique()) == len(batch.entities)  # type: ignore[no-untyped-call]  # torch
+            entities = task.model.entity(batch.entities)
+            asked = states(task, batch)
+            weighted = asked @ entities.t() + task.weight_of_rivals(batch, entities)
+            sums.append(weighted.exp().sum(dim=1).mean())
+            whole.append((asked @ task.table.t()).exp().sum(dim=1).mean())
+    assert float(torch.stack(sums).mean()) == pytest.approx(float(torch.stack(whole).mean()), rel=2e-3)
+
+
+def test_further_losses_and_their_weights() -> None:
+    batch = next(grouped_task().batches(0))
+    plain = grouped_task()(batch)
+    task = grouped_task(training={"n3": 0.5, "relation_weight": 2.0, "sn_weight": 0.0})
+    losses = task(batch)
+    assert set(plain) == {"main", "sn"}
+    assert set(losses) == {"main", "n3", "relation"}
+    asked = batch.relations >= 0
+    source = batch.source[:, None].expand_as(batch.relations)[asked][batch.question]
+    relation = batch.relations[asked][batch.question]
+    entities = task.model.entity(batch.entities)
+    parts = [entities[source], task.model.relation(relation), entities[batch.answer]]
+    head, by, tail = (torch.complex(*part.chunk(2, dim=-1)) for part in parts)
+    sizes = sum(part.abs().pow(3).sum(dim=1) for part in (head, by, tail))
+    assert isinstance(sizes, torch.Tensor)
+    torch.testing.assert_close(losses["n3"], 0.5 * sizes.mean())
+    every = torch.complex(*task.model.relation.weight[:-1].chunk(2, dim=-1))
+    scores = torch.einsum("ad,rd,ad->ar", head, every, tail.conj()).real
+    torch.testing.assert_close(losses["relation"], 2.0 * functional.cross_entropy(scores, relation))
+
+
+def test_evaluation_depends_neither_on_batches_nor_on_groups() -> None:
+    found = []
+    for training in ({"group": 2}, {"group": 5}, {"group": 1, "batch_size": 3}):
+        task = grouped_task(training=training)
+        task.start_epoch(0)
+        found.append(task.evaluate("test"))
+    for other in found[1:]:
+        assert other == pytest.approx(found[0])
+
+
+def test_ranks_are_those_of_every_query_alone() -> None:
+    task = grouped_task()
+    task.start_epoch(0)
+    task.eval()
+    with torch.no_grad():
+        ranking = task.ranking("test")
+    assert sorted(map(tuple, ranking.asked.tolist())) == sorted(
+        map(tuple, queries(task.data.test, 2).tolist())
+    )
+    assert set(ranking.by_direction()) == {"tail", "head"}
+    assert sum(part["queries"] for part in ranking.by_relation().values()) == 4
+
+
+def test_overfits_a_handful_of_triples() -> None:
+    task = grouped_task(training={"batch_size": 64, "label_smoothing": 0, "sn_weight": 0.01})
+    losses = train(task, 150)
+    assert losses[-1] < 0.5 * losses[0]
+    found = task.evaluate("train")  # each answer is hidden in its context
+    assert found["mrr"] > 0.9
+    assert found["mrr"] > task.trivial("train") + 0.3
+
+
+def test_tables_and_encoder_learn_at_rates_of_their_own() -> None:
+    task = grouped_task(training={"encoder_rate": 0.25})
+    tables, others = task.parameter_groups()
+    assert [tuple(table.shape) for table in tables["params"]] == [(12, 16), (5, 16)]
+    assert others["scale"] == 0.25
+    count = sum(len(part["params"]) for part in (tables, others))
+    assert count == len(list(task.parameters()))
