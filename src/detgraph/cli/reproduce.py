@@ -12,6 +12,7 @@ from detgraph.cli.display import console
 from detgraph.errors import DetError
 from detgraph.reproduce import TARGETS, find_target
 from detgraph.reproduce.entries import read_entries
+from detgraph.reproduce.facts import count_facts
 from detgraph.reproduce.rendering import notes, terminal_table, write_files
 from detgraph.reproduce.results import Results, committed_results, new_results
 from detgraph.reproduce.target import Target
@@ -42,7 +43,7 @@ def reproduce(
         Path | None,
         typer.Option(
             help="Folder of the studies. Default: those that come with detgraph; with --recompute, "
-            "results/node of the source tree, or of the present folder."
+            "results/ of the source tree, or of the present folder."
         ),
     ] = None,
     output: Annotated[Path, typer.Option(help="Where the rendered files go.")] = Path("reproduced"),
@@ -91,7 +92,11 @@ def reproduce(
 
 
 def train(target: Target, source: Results, runs: int | None, jobs: int, screen: Console) -> bool:
-    """Train what is missing; whether it came to its end."""
+    """Train, or count, what is missing; whether it came to its end."""
+    if target.facts is not None:
+        for reason in count_facts(target, source.facts(target.name)):
+            screen.print(f"note: {reason}")
+        return True
     studies, reasons = trainable(target, source, runs)
     for reason in reasons:
         screen.print(f"note: {reason}")

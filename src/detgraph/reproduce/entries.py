@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from detgraph.errors import DetError
+from detgraph.reproduce.facts import Facts, read_facts
 from detgraph.reproduce.results import Results
 from detgraph.reproduce.target import Cell, Measure, Plan, Target
 from detgraph.studies import Study
@@ -28,6 +29,7 @@ class Entry:
     commit: str | None
     parameters: int | None = None
     curves: dict[int, Curve] = field(default_factory=dict)  # by seed, where logs were kept
+    counted: bool = False  # in the data: there are no runs
 
     @property
     def mean(self) -> float | None:
@@ -62,7 +64,18 @@ def read_entries(target: Target, results: Results, runs: int | None = None) -> l
         results: where the studies are.
         runs: how many were asked for, if not those of the plan.
     """
+    if target.facts is not None:
+        facts = read_facts(results.facts(target.name))
+        return [_counted(target, cell, facts) for cell in target.cells]
     return [_read_entry(target, cell, results, runs) for cell in target.cells]
+
+
+def _counted(target: Target, cell: Cell, facts: Facts) -> Entry:
+    column = target.column(cell.dataset)
+    number = facts.get(cell.dataset, {}).get(cell.model)
+    scores = {} if number is None else {0: number}
+    note = _join([cell.note, column.missing if number is None else ""])
+    return Entry(cell, column.measure, scores, note, None, None, counted=True)
 
 
 def _read_entry(target: Target, cell: Cell, results: Results, runs: int | None) -> Entry:

@@ -13,15 +13,17 @@ from detgraph.reproduce.target import Column, Target
 from detgraph.training.run import versions
 
 NO_ENTRY = "–"
-NOT_RUN = "not run"
+NOT_RUN, NOT_COUNTED = "not run", "not counted"
 MOST_NAMED = 5  # rows in a note
 
 
 def terminal_table(target: Target, entries: Sequence[Entry]) -> Table:
     """A cell holds our number above the paper's."""
-    heads = [f"{column.title}\n{_unit(column)}" for column in target.columns]
+    heads = [f"{column.title}\n{_unit(target, column)}" for column in target.columns]
     sizes = ["parameters"] if _shows_parameters(target) else []
     table = Table("", *sizes, *heads, title=target.title, caption=target.caption)
+    for column in table.columns:
+        column.overflow = "fold"  # a number cut short would be another number
     for section, rows in _sections(target, entries):
         if section:
             table.add_row(section, style="bold")
@@ -44,7 +46,11 @@ def markdown_table(target: Target, entries: Sequence[Entry]) -> str:
     head = [
         "",
         *sizes,
-        *(text for column in target.columns for text in (f"{column.title}, {_unit(column)}", "paper")),
+        *(
+            text
+            for column in target.columns
+            for text in (f"{column.title}, {_unit(target, column)}", "paper")
+        ),
     ]
     lines = [head, ["---"] * len(head)]
     for section, rows in _sections(target, entries):
@@ -132,8 +138,11 @@ def _parameters(row: Sequence[Entry | None]) -> tuple[str, str]:
     return f"{ours:,}" if ours else NO_ENTRY, f"{paper:,}" if paper else NO_ENTRY
 
 
-def _unit(column: Column) -> str:
-    return f"{column.measure.title} {'↑' if column.measure.higher_is_better else '↓'}"
+def _unit(target: Target, column: Column) -> str:
+    measure = column.measure
+    if target.facts is not None:  # counts are neither good nor bad
+        return measure.title
+    return f"{measure.title} {'↑' if measure.higher_is_better else '↓'}"
 
 
 def _ours(entry: Entry | None) -> str:
@@ -141,7 +150,9 @@ def _ours(entry: Entry | None) -> str:
     if entry is None:
         return NO_ENTRY
     if entry.mean is None:
-        return NOT_RUN
+        return NOT_COUNTED if entry.counted else NOT_RUN
+    if entry.counted:
+        return _spread(entry.mean, None, entry.measure.digits)
     return f"{_spread(entry.mean, entry.std, entry.measure.digits + 1)} ({len(entry.scores)})"
 
 

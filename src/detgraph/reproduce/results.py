@@ -19,6 +19,10 @@ class Results:
         folder = self.path / group if self.grouped else self.path
         return folder / f"{dataset}-{key}.json"
 
+    def facts(self, target: str) -> Path:
+        """The file of a target whose numbers are counted."""
+        return (self.path / "facts" if self.grouped else self.path) / f"{target}.json"
+
     def study(self, dataset: str, plan: Plan) -> Study:
         """A study with its file and the configuration its recipe has now."""
         return Study(dataset, plan.key, plan.config(), self.file(dataset, plan.key, plan.group), plan.logs)

@@ -98,6 +98,8 @@ class Target:
     columns: tuple[Column, ...]
     cells: tuple[Cell, ...]
     figure: "Callable[[Target, Sequence[Entry]], Figure] | None" = None
+    facts: Callable[[str], dict[str, float]] | None = None
+    """Counts the numbers of a data set, by row, where nothing has to be trained."""
 
     def only(self, datasets: Sequence[str]) -> "Target":
         """The same with these data sets alone."""
