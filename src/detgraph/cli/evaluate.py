@@ -5,11 +5,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
+import torch
 import typer
 from rich.table import Table
 
 from detgraph.cli.display import console
 from detgraph.errors import DetError
+from detgraph.tasks import EntityTask, Metrics, Task
 from detgraph.training.launch import load_run
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -23,21 +25,53 @@ class SplitName(StrEnum):
     test = "test"
 
 
+class Part(StrEnum):
+    """What to look at one by one."""
+
+    direction = "direction"
+    relation = "relation"
+
+
 @app.command()
 def evaluate(
     folder: Annotated[Path, typer.Argument(help="The run folder.")],
     split: Annotated[SplitName, typer.Option(help="What to measure on.")] = SplitName.test,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    by: Annotated[
+        Part | None, typer.Option(help="On knowledge graphs: also each direction, or each relation.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a row.")] = False,
 ) -> None:
-    """Load a run's weights and measure them again."""
+    """Load a run's weights and measure them again.
+
+    For example `det evaluate runs/umls --by relation`.
+    """
     task = load_run(folder)
     if not task.has(split.value):
         raise DetError(f"the data of {folder} has no {split.value} part.")
-    metrics = task.evaluate(split.value)
+    rows = {split.value: task.evaluate(split.value)}
+    if by is not None:
+        rows |= parts(task, split, by)
     if as_json:
-        print(json.dumps({"run": str(folder), "split": split.value, **metrics}))
+        for name, metrics in rows.items():
+            part = {} if name == split.value else {"part": name}
+            print(
+                json.dumps({"run": str(folder), "split": split.value, **part, **metrics}, ensure_ascii=False)
+            )
         return
     console.print(task.describe())
-    table = Table("", *metrics)
-    table.add_row(split.value, *(f"{value:.4f}" for value in metrics.values()))
+    table = Table("", *rows[split.value])
+    for name, metrics in rows.items():
+        table.add_row(name, *(f"{metrics[key]:.4f}" for key in rows[split.value]))
     console.print(table)
+
+
+def parts(task: Task, split: SplitName, by: Part) -> dict[str, Metrics]:
+    """The metrics of each direction or relation, by name."""
+    if not isinstance(task, EntityTask):
+        raise DetError(f"--by {by.value} is for runs on knowledge graphs.")
+    with torch.no_grad():
+        ranking = task.eval().ranking(split.value)
+    if by is Part.direction:
+        return ranking.by_direction()
+    names = task.data.relation_names
+    return {f"{names[relation]}": metrics for relation, metrics in ranking.by_relation().items()}

@@ -1,110 +1,91 @@
-"""`det predict`: what a finished run says of new molecules."""
+"""`det predict`: what a finished run says of new molecules, or of questions about entities."""
 
-import time
-from collections.abc import Iterator
-from enum import StrEnum
-from itertools import tee
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from detgraph.cli.display import console
-from detgraph.data.table_stream import Row, open_table, read_rows, row_writer
+from detgraph.cli.entity_predictions import answer_question, answer_table
+from detgraph.cli.molecule_predictions import BadRows, predict_table
+from detgraph.config import EntityConfig, GraphConfig
 from detgraph.errors import DetError
-from detgraph.files import atomic_path
-from detgraph.tasks.molecule_prediction import predict_smiles
-from detgraph.training.launch import load_predictor
+from detgraph.tasks.entity_prediction import Question
+from detgraph.training import RunFolder
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
-PROBLEM = "problem"  # column of reasons
-TELL_EVERY = 5.0  # seconds
-
-
-class BadRows(StrEnum):
-    """What to do with a row that cannot be predicted."""
-
-    nan = "nan"
-    skip = "skip"
-    fail = "fail"
+MOLECULES, ENTITIES = "Molecules", "Knowledge graphs"
 
 
 @app.command()
 def predict(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run on molecules.")],
-    table: Annotated[Path, typer.Argument(help="CSV, TSV (both may be .gz) or Parquet, a molecule a row.")],
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")],
+    table: Annotated[
+        Path | None,
+        typer.Argument(
+            help="CSV, TSV (both may be .gz) or Parquet: a molecule a row; or a question a row, with the "
+            "columns head, relation and tail, of which head or tail is empty."
+        ),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="CSV or TSV. Default: TABLE with -predicted.")
     ] = None,
-    smiles_column: Annotated[str, typer.Option(help="The column of SMILES.")] = "smiles",
+    smiles_column: Annotated[
+        str, typer.Option(help="The column of SMILES.", rich_help_panel=MOLECULES)
+    ] = "smiles",
     bad_rows: Annotated[
         BadRows,
         typer.Option(
             help="Rows that cannot be predicted: kept without a number and with the reason (nan), left out "
-            "(skip), or an error (fail)."
+            "(skip), or an error (fail).",
+            rich_help_panel=MOLECULES,
         ),
     ] = BadRows.nan,
-    prefix: Annotated[str, typer.Option(help="Goes before the names of the new columns.")] = "predicted_",
+    prefix: Annotated[
+        str, typer.Option(help="Goes before the names of the new columns.", rich_help_panel=MOLECULES)
+    ] = "predicted_",
+    head: Annotated[
+        str | None, typer.Option(help="Ask for the tail: name or id.", rich_help_panel=ENTITIES)
+    ] = None,
+    relation: Annotated[str | None, typer.Option(help="Name or id.", rich_help_panel=ENTITIES)] = None,
+    tail: Annotated[
+        str | None, typer.Option(help="Ask for the head: name or id.", rich_help_panel=ENTITIES)
+    ] = None,
+    top: Annotated[int, typer.Option(min=1, help="How many answers.", rich_help_panel=ENTITIES)] = 10,
+    known: Annotated[
+        bool, typer.Option("--known", help="Also answers that training had.", rich_help_panel=ENTITIES)
+    ] = False,
+    facts: Annotated[
+        Path | None,
+        typer.Option(
+            help="Lines head<TAB>relation<TAB>tail about entities that training did not have.",
+            rich_help_panel=ENTITIES,
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object an answer.", rich_help_panel=ENTITIES)
+    ] = False,
 ) -> None:
-    """Predict the properties of molecules in a table of any length.
+    """Predict the properties of molecules, or the missing end of triples.
 
-    Rows and columns stay as they are; a column is added for each target of the run (a probability for 0/1
-    targets), and `problem` with the reason where there is no prediction. The data that the run was trained on
-    is not needed. For example `det predict runs/zinc molecules.csv -o predicted.csv`.
+    Molecules: rows and columns of TABLE stay as they are; a column is added for each target of the run (a
+    probability for 0/1 targets), and `problem` with the reason where there is no prediction. The data the run
+    was trained on is not needed. For example `det predict runs/zinc molecules.csv -o predicted.csv`.
+
+    Knowledge graphs: `det predict runs/fb15k-237 --head Nintendo --relation "..." --top 5`, or a TABLE of
+    questions.
     """
-    output = output or table.with_name(f"{table.name.split('.')[0]}-predicted.csv")
-    task = load_predictor(folder)
-    header, rows = read_rows(table)
-    column = find_column(header, smiles_column, table)
-    added = [f"{prefix}{target}" for target in task.data.targets]
-    if bad_rows is BadRows.nan:
-        added.append(f"{prefix}{PROBLEM}")
-    taken = [name for name in added if name in header]
-    if taken:
-        raise DetError(f"{table} has a column {taken[0]!r} already. Name the new ones with --prefix.")
-    done, bad = 0, 0
-    with atomic_path(output) as temporary, open_table(temporary, output) as file:
-        write = row_writer(file, output)
-        write([*header, *added])
-        own, read = tee(rows)
-        predictions = predict_smiles(task, (row.cells[column] for row in read))
-        for row, prediction in zip(with_news(own), predictions, strict=True):
-            done += 1
-            bad += bool(prediction.problem)
-            if prediction.problem and bad_rows is BadRows.fail:
-                raise DetError(
-                    f"{table}:{row.line}: the SMILES {row.cells[column]!r} cannot be predicted: "
-                    f"{prediction.problem}. Mend it, or take --bad-rows nan or skip."
-                )
-            if prediction.problem and bad_rows is BadRows.skip:
-                continue
-            numbers = ["" if value != value else f"{value:.7g}" for value in prediction.values]
-            reason = [prediction.problem] if bad_rows is BadRows.nan else []
-            write([*row.cells, *numbers, *reason])
-    left_out = f"; {bad:,} could not be read" if bad else ""
-    console.print(f"{done - bad:,} of {done:,} molecules predicted{left_out}.")
-    console.print(f"Written: {output}")
-
-
-def find_column(header: list[str], name: str, path: Path) -> int:
-    """Where the column is; upper and lower case are the same where that is clear."""
-    alike = [at for at, column in enumerate(header) if column.lower() == name.lower()]
-    if name in header:
-        return header.index(name)
-    if len(alike) != 1:
-        raise DetError(
-            f"{path}: no column {name!r}. Columns there: {', '.join(header)}. Name it with --smiles-column."
-        )
-    return alike[0]
-
-
-def with_news(rows: Iterator[Row]) -> Iterator[Row]:
-    """Tell now and then how far it is; the length of a stream is not known."""
-    start = told = time.monotonic()
-    for count, row in enumerate(rows):
-        yield row
-        now = time.monotonic()
-        if now - told > TELL_EVERY and console.is_terminal:
-            told = now
-            console.print(f"  {count:,} molecules, {count / (now - start):,.0f} a second")
+    config = RunFolder.open(folder).config()
+    if isinstance(config, GraphConfig):
+        if table is None or head or relation or tail or facts:
+            raise DetError(f"{folder} is a run on molecules: give it a table of SMILES, and no names.")
+        predict_table(folder, table, output, smiles_column, bad_rows, prefix)
+    elif isinstance(config, EntityConfig):
+        if table is not None:
+            answer_table(folder, table, output, facts, top, known=known)
+        elif relation is None:
+            raise DetError("name what is asked for: --relation with --head or --tail, or give a table.")
+        else:
+            answer_question(folder, Question(head, relation, tail), facts, top, known=known, as_json=as_json)
+    else:
+        raise DetError(f"{folder} is a run on a network; `det evaluate {folder}` measures it.")

@@ -13,6 +13,7 @@ from detgraph.data.triples import Triples
 from detgraph.nn import GroupBatch, GroupedEgoDET
 from detgraph.nn.answer_loss import answer_loss
 from detgraph.nn.complex_product import complex_product, cubes
+from detgraph.nn.neighborhood import Sparse
 from detgraph.tasks.base import Split
 from detgraph.tasks.entity import EntityTask, Scored
 from detgraph.tasks.groups import Integers, Questions, Surroundings, group
@@ -159,6 +160,50 @@ class GroupedTask(EntityTask):
             numbers = part[part >= 0]  # ascending, as the questions are sorted by source
             here = slice(*np.searchsorted(question, [numbers[0], numbers[-1] + 1]))
             yield Scored(states @ self.table.t(), asked[here], question[here] - numbers[0])
+
+    def scores_of_new(self, relations: Integers, neighbors: Integers, asked: int) -> Tensor:
+        """Scores of all entities as answers about an entity that has no embedding, only triples.
+
+        Its embedding is what its neighbours say of it: their answers if asked for it, at the usual length.
+
+        Args:
+            relations: (facts,) from the new entity to its neighbours.
+            neighbors: (facts,) entities.
+            asked: the relation in question.
+        """
+        model, size = self.model, self.config.model.max_neighbors
+        near = model.entity(torch.from_numpy(neighbors))
+        count = 2 * len(self.data.relations)
+        back = torch.from_numpy((relations + count // 2) % count)
+        said = complex_product(near, model.relation(back)).mean(dim=0)
+        embedding = said * self.table.norm(dim=1).mean() / said.norm().clamp(min=1e-12)
+        distant = self.nearest(embedding, exclude=torch.from_numpy(neighbors))
+        entities = torch.cat([near[:size], self.table[distant], embedding[None]])
+        seen = len(near[:size])
+        nothing = torch.empty(0, dtype=torch.long)
+        batch = GroupBatch(
+            entities=nothing,  # their embeddings are given
+            source=torch.tensor([len(entities) - 1]),
+            relations=torch.tensor([[asked]]),
+            neighbors=torch.arange(seen)[None],
+            neighbor_relations=torch.from_numpy(relations)[None, :size],
+            semantic=torch.arange(seen, seen + len(distant))[None],
+            question=nothing,
+            answer=nothing,
+        )
+        scores: Tensor = model(batch.to(self.device), entities)[0] @ self.table.t()
+        return scores
+
+    def nearest(self, embedding: Tensor, exclude: Tensor) -> Tensor:
+        """The semantic neighbours of an entity that is in no table, (k,)."""
+        if not self.neighbors.k or not bool((self.neighbors.found >= 0).any()):
+            return torch.empty(0, dtype=torch.long)
+        entities = len(self.table)
+        target = torch.full((entities,), entities)
+        pairs = Sparse.from_pairs(target, torch.arange(entities), entities + 1)
+        scores: Tensor = self.operator(torch.cat([self.table, embedding[None]])[:, None], pairs)[:, 0]
+        scores[exclude] = -torch.inf
+        return scores.topk(min(self.neighbors.k, entities)).indices
 
     def own_questions(self, source: Integers, relations: Integers, split: Split) -> Integers | None:
         """Training questions that are asked again, whose answers must stay hidden; None in other splits."""
