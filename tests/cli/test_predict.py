@@ -149,4 +149,4 @@ def test_a_run_of_another_task_is_refused(tmp_path: Path, capsys: pytest.Capture
     main_quietly("train", str(tiny_yaml("node", tmp_path, epochs=1)), "--output", str(tmp_path / "run"))
     table = table_of(["C"], tmp_path / "in.csv")
     assert main_quietly("predict", str(tmp_path / "run"), str(table)) == 2
-    assert "the task node" in capsys.readouterr().err
+    assert "is a run on a network" in capsys.readouterr().err

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 from tiny_runs import det, tiny_yaml
 
+from detgraph.config import load_config
+from detgraph.training.launch import start
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -15,12 +18,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = path.read_text(encoding="utf-8")
     assert "model:\n" in text
     path.write_text(text.replace("model:\n", "model:\n  composition: complex\n"), encoding="utf-8")
-    from detgraph.cli.main import main
-
-    try:
-        main(["train", str(path), "--output", str(folder / "run")])
-    except SystemExit as end:
-        assert not end.code
+    config = load_config(path)
+    start(config, folder / "run").train()
     return folder / "run"
 
 
