@@ -166,6 +166,7 @@ ONE_CHOICE = {
     "entity.neighbors.source",
     "entity.model.semantic_heads",
     "node.training.precision",
+    "entity.baseline",
     "graph.baseline",
     "node.baseline",
 }  # an option with a single value has no other; baselines have tests of their own

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from detgraph.config import EntityConfig, NodeConfig, load_config, parse_config
-from detgraph.config.baselines import NETWORK_BASELINES
+from detgraph.config import NodeConfig, load_config, parse_config
+from detgraph.config.baselines import ENTITY_BASELINES, NETWORK_BASELINES
 from detgraph.errors import DetError
 from detgraph.recipes import recipe_names, recipe_path
 from detgraph.studies.models import model_config, model_names
@@ -59,7 +59,6 @@ def test_every_baseline_recipe_is_named_after_its_model_and_data() -> None:
         task, *folders, short = name.split("/")
         if folders == ["baselines"]:
             config = load_config(recipe_path(name))
-            assert not isinstance(config, EntityConfig)
             assert config.baseline is not None
             assert config.task == task
             assert short in (config.baseline.name, f"{config.baseline.name}-{config.data.name}")
@@ -92,9 +91,9 @@ def test_unknown_models_are_named_with_the_known_ones() -> None:
     with pytest.raises(DetError, match=r"unknown model for the task node 'gta'\. Did you mean 'gat'\?"):
         model_config(CORA, "gta")
     triples = recipe_path("entity/umls")
-    assert model_names(load_config(triples)) == ("det", "structural")
+    assert model_names(load_config(triples)) == ("det", "structural", *ENTITY_BASELINES)
     with pytest.raises(
-        DetError, match=r"unknown model for the task entity 'gat'\. .*Known: det, structural\."
+        DetError, match=r"unknown model for the task entity 'gat'\. .*Known: compgcn, complex"
     ):
         model_config(triples, "gat")
 

@@ -44,6 +44,10 @@ _MOLECULE_READS: dict[MoleculeBaselineName, set[str]] = {
 }
 
 
+EntityBaselineName = Literal["transe", "rotate", "tucker", "complex", "compgcn"]
+ENTITY_BASELINES: tuple[EntityBaselineName, ...] = get_args(EntityBaselineName)
+
+
 class Baseline(Section):
     """What options of all baselines have in common."""
 
@@ -132,3 +136,11 @@ class MoleculeBaseline(Baseline):
         if "heads" in _MOLECULE_READS[self.name]:
             self.check_heads(self.channels, self.heads)
         return self
+
+
+class EntityBaseline(Baseline):
+    """A model of others for knowledge graphs; `recipes/entity/baselines` has settings."""
+
+    name: EntityBaselineName
+    channels: Count = 128
+    """Size of the embeddings, real and imaginary parts counted both."""

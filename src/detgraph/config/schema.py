@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from detgraph.config.baselines import MoleculeBaseline, NetworkBaseline
+from detgraph.config.baselines import EntityBaseline, MoleculeBaseline, NetworkBaseline
 from detgraph.config.data import MoleculeData, NetworkData, TripleData
 from detgraph.config.models import EgoModelConfig, MoleculeModelConfig, NetworkModelConfig
 from detgraph.config.section import Count, Rate, Section, Seed, Share
@@ -180,11 +180,7 @@ class NodeConfig(Section):
     @model_validator(mode="after")
     def _has_effect(self) -> "NodeConfig":
         if self.baseline is not None:
-            for key in ("model", "neighbors"):
-                if getattr(self, key) != type(self).model_fields[key].default:
-                    raise ValueError(
-                        f"{key} has no effect with baseline.name={self.baseline.name}: remove it"
-                    )
+            _check_unused(self, self.baseline.name)
             if self.training.batch_size is not None:
                 raise ValueError("training.batch_size: baselines train on whole graphs only, remove it")
         return self
@@ -198,6 +194,8 @@ class EntityConfig(Section):
     model: EgoModelConfig = EgoModelConfig()
     neighbors: EntityNeighborsConfig = EntityNeighborsConfig()
     training: EntityTrainingConfig = EntityTrainingConfig()
+    baseline: EntityBaseline | None = None
+    """Train this model of others instead of DET."""
     seed: Seed = 0
 
     @model_validator(mode="after")
@@ -207,13 +205,22 @@ class EntityConfig(Section):
 
     @model_validator(mode="after")
     def _has_effect(self) -> "EntityConfig":
+        if self.baseline is not None:
+            _check_unused(self, self.baseline.name)
         if self.model.composition != "complex":
-            for name in ("group", "candidates", "n3", "relation_weight"):
+            needing = ("group", "n3", "relation_weight", *(() if self.baseline else ("candidates",)))
+            for name in needing:
                 if getattr(self.training, name) != EntityTrainingConfig.model_fields[name].default:
                     raise ValueError(
                         f"training.{name} has no effect without model.composition=complex: add that"
                     )
         return self
+
+
+def _check_unused(config: "NodeConfig | EntityConfig", baseline: str) -> None:
+    for key in ("model", "neighbors"):
+        if getattr(config, key) != type(config).model_fields[key].default:
+            raise ValueError(f"{key} has no effect with baseline.name={baseline}: remove it")
 
 
 def _check_backend(backend: Backend, form: SemanticForm) -> None:
@@ -226,6 +233,6 @@ Config = GraphConfig | NodeConfig | EntityConfig
 
 def model_name(config: Config) -> str:
     """``det``, its twin ``structural``, or the name of a baseline."""
-    if not isinstance(config, EntityConfig) and config.baseline is not None:
+    if config.baseline is not None:
         return config.baseline.name
     return "structural" if config.model.tau == 1 else "det"

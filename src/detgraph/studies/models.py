@@ -3,19 +3,22 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from detgraph.config import Config, EntityConfig, GraphConfig, load_config
-from detgraph.config.baselines import MOLECULE_BASELINES, NETWORK_BASELINES
+from detgraph.config import Config, load_config
+from detgraph.config.baselines import ENTITY_BASELINES, MOLECULE_BASELINES, NETWORK_BASELINES
 from detgraph.errors import unknown_name
 from detgraph.recipes import recipe_names, recipe_path
 
+BASELINES: dict[str, tuple[str, ...]] = {
+    "graph": MOLECULE_BASELINES,
+    "node": NETWORK_BASELINES,
+    "entity": ENTITY_BASELINES,
+}
 OWN_MODELS = {"det": [], "structural": ["model.tau=1"]}
 
 
 def model_names(config: Config) -> tuple[str, ...]:
     """The models that can be trained on the data of ``config``."""
-    if isinstance(config, EntityConfig):
-        return tuple(OWN_MODELS)
-    return (*OWN_MODELS, *(MOLECULE_BASELINES if isinstance(config, GraphConfig) else NETWORK_BASELINES))
+    return (*OWN_MODELS, *BASELINES[config.task])
 
 
 def model_config(recipe: Path, model: str, overrides: Sequence[str] = ()) -> Config:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from detgraph.config import Config, NodeConfig, parse_config
+from detgraph.config import Config, parse_config
 from detgraph.errors import DetError
 from detgraph.files import write_text
 from detgraph.tasks.base import Metrics
@@ -157,8 +157,7 @@ def read_study(file: Path) -> dict[str, Any] | None:
 
 def settings(config: Config) -> dict[str, Any]:
     """All that a study is about, without the seed and, of a baseline, without sections it does not read."""
-    baseline = isinstance(config, NodeConfig) and config.baseline is not None
-    unread = {"seed", "model", "neighbors"} if baseline else {"seed"}
+    unread = {"seed"} if config.baseline is None else {"seed", "model", "neighbors"}
     return config.model_dump(mode="json", exclude=unread)
 
 

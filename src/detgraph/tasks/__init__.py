@@ -5,6 +5,7 @@ from detgraph.data.load import load_molecules, load_network, load_triples
 from detgraph.tasks.base import Metrics, Split, Task
 from detgraph.tasks.ego import EgoTask
 from detgraph.tasks.entity import EntityTask
+from detgraph.tasks.entity_baseline import EntityBaselineTask
 from detgraph.tasks.graph import GraphTask
 from detgraph.tasks.grouped import GroupedTask
 from detgraph.tasks.node import NodeTask
@@ -12,6 +13,7 @@ from detgraph.tasks.node_baseline import NodeBaselineTask
 
 __all__ = [
     "EgoTask",
+    "EntityBaselineTask",
     "EntityTask",
     "GraphTask",
     "GroupedTask",
@@ -33,5 +35,7 @@ def build_task(config: Config) -> Task:
             task = NodeTask if config.baseline is None else NodeBaselineTask
             return task(load_network(config.data), config)
         case EntityConfig():
-            form = GroupedTask if config.model.composition == "complex" else EgoTask
-            return form(load_triples(config.data), config)
+            data = load_triples(config.data)
+            if config.baseline is not None:
+                return EntityBaselineTask(data, config)
+            return (GroupedTask if config.model.composition == "complex" else EgoTask)(data, config)

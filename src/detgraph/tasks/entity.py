@@ -52,7 +52,7 @@ class EntityTask(Task):
         entities = len(data.entities)
         keys = edges[0] * entities + edges[1]
         self.linked_keys = torch.cat([keys, torch.arange(entities) * (entities + 1)]).unique()  # type: ignore[no-untyped-call]  # torch
-        k = config.neighbors.k if config.model.tau != 1 else 0
+        k = config.neighbors.k if config.model.tau != 1 and config.baseline is None else 0
         self.neighbors = SemanticNeighbors(k, edges, entities, config.neighbors.backend)
 
     @abstractmethod

@@ -1,0 +1,73 @@
+"""Models of others for knowledge graphs, from PyKEEN: a question in, scores of entities out."""
+
+import logging
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from detgraph.config.baselines import EntityBaseline
+from detgraph.data.triples import Triples
+from detgraph.errors import DetError
+
+CLASSES = {
+    "transe": "TransE",
+    "rotate": "RotatE",
+    "tucker": "TuckER",
+    "complex": "ComplEx",
+    "compgcn": "CompGCN",
+}
+
+
+class PykeenModel(nn.Module):
+    """A model of PyKEEN on our numbers of entities and relations, trained and evaluated by us.
+
+    The triples are our own: PyKEEN's data sets leave out entities that training never saw.
+    """
+
+    def __init__(self, config: EntityBaseline, data: Triples, seed: int) -> None:
+        super().__init__()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                from pykeen import models
+                from pykeen.triples import CoreTriplesFactory
+        except ImportError:
+            raise DetError(
+                f"baseline.name={config.name} comes from PyKEEN: pip install 'detgraph[kg]'."
+            ) from None
+        logging.getLogger("pykeen").setLevel(logging.ERROR)
+        factory = CoreTriplesFactory(
+            mapped_triples=torch.from_numpy(data.train),
+            num_entities=len(data.entities),
+            num_relations=len(data.relations),
+            create_inverse_triples=True,
+        )
+        self.relations = len(data.relations)
+        options: dict[str, Any] = {"embedding_dim": config.channels}
+        if config.name == "complex":  # PyKEEN counts complex numbers, and its own decay is for other losses
+            options = {"embedding_dim": config.channels // 2, "regularizer": None}
+        elif config.name == "rotate":
+            options = {"embedding_dim": config.channels // 2}
+        self.inner = getattr(models, CLASSES[config.name])(
+            triples_factory=factory, random_seed=seed, **options
+        )
+
+    def forward(self, source: Tensor, relation: Tensor, candidates: Tensor | None = None) -> Tensor:
+        """Scores of candidates, (questions, candidates); None = all entities.
+
+        Args:
+            source: (questions,) entities.
+            relation: (questions,) r + R asks for the head.
+            candidates: (candidates,) entities.
+        """
+        # PyKEEN has each relation and its inverse side by side.
+        number = 2 * (relation % self.relations) + relation // self.relations
+        scores: Tensor = self.inner.score_t(torch.stack([source, number], dim=1), tails=candidates)
+        return scores
+
+    def after_step(self) -> None:
+        """What the model does to its parameters after an update, e.g. bring them back to length one."""
+        with torch.no_grad():
+            self.inner.post_parameter_update()

@@ -1,0 +1,94 @@
+"""Entity prediction with models of others: the same questions, candidates and ranking."""
+
+from collections.abc import Iterator
+from math import log
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from detgraph.baselines.entities import PykeenModel
+from detgraph.config import EntityConfig
+from detgraph.data.triples import Triples
+from detgraph.tasks.base import Split
+from detgraph.tasks.entity import EntityTask, Scored
+from detgraph.tasks.groups import Integers, Questions
+
+NUMBERS = 2**26  # that the scores of a block may take in between: models of distances hold all differences
+
+
+class QuestionBatch(NamedTuple):
+    """Questions with all their answers."""
+
+    source: Tensor  # (questions,)
+    relation: Tensor  # (questions,)
+    question: Tensor  # (answers,) row
+    answer: Tensor  # (answers,) row of the candidates, or the entity if all compete
+    candidates: Tensor | None  # (candidates,) entities
+    extra: Tensor  # (candidates,) added to their scores
+
+
+class EntityBaselineTask(EntityTask):
+    """Triples → a model of PyKEEN → softmax cross-entropy of all answers."""
+
+    model: PykeenModel
+
+    def __init__(self, data: Triples, config: EntityConfig) -> None:
+        assert config.baseline is not None
+        super().__init__(data, config, PykeenModel(config.baseline, data, config.seed))
+        self.questions = Questions.of(data.train, len(data.relations))
+
+    def forward(self, batch: QuestionBatch) -> dict[str, Tensor]:
+        """``main``: mean over all answers."""
+        self.model.after_step()  # of the step before
+        scores = self.model(batch.source, batch.relation, batch.candidates) + batch.extra
+        likely = scores.log_softmax(dim=1)
+        smoothing = self.config.training.label_smoothing
+        main = -(1 - smoothing) * likely[batch.question, batch.answer].mean()
+        if smoothing:
+            main = main - smoothing * likely.mean(dim=1)[batch.question].mean()
+        return {"main": main}
+
+    def steps(self) -> int:
+        """Batches an epoch."""
+        return -(-len(self.questions.source) // self.config.training.batch_size)
+
+    def batches(self, epoch: int) -> Iterator[QuestionBatch]:
+        """All training questions in random order."""
+        rng, size = self.rng(epoch), self.config.training.batch_size
+        order = rng.permutation(len(self.questions.source))
+        entities, wanted = len(self.data.entities), self.config.training.candidates
+        for start in range(0, len(order), size):
+            part = order[start : start + size]
+            question, answer = self.questions.answers(part)
+            candidates, extra = None, np.zeros(entities, np.float32)
+            if wanted is not None and wanted < entities:
+                present, answer = np.unique(answer, return_inverse=True)
+                others = np.delete(np.arange(entities), present)
+                drawn = rng.permutation(others)[:wanted]
+                candidates = torch.from_numpy(np.append(present, drawn)).to(self.device)
+                extra = np.zeros(len(present) + len(drawn), np.float32)
+                extra[len(present) :] = log(len(others) / max(len(drawn), 1))
+            arrays = (self.questions.source[part], self.questions.relation[part], question, answer, extra)
+            source, relation, row, answers, added = (
+                torch.from_numpy(array).to(self.device) for array in arrays
+            )
+            yield QuestionBatch(source, relation, row, answers, candidates, added)
+
+    def scored(self, asked: Integers, split: Split) -> Iterator[Scored]:
+        """A row of scores for each query, in blocks that fit into memory."""
+        del split  # the models look at no neighbourhood
+        self.model.after_step()
+        assert self.config.baseline is not None
+        size = max(1, NUMBERS // (len(self.data.entities) * self.config.baseline.channels))
+        for start in range(0, len(asked), size):
+            block = asked[start : start + size]
+            source, relation = (torch.from_numpy(block[:, column]).to(self.device) for column in (0, 1))
+            yield Scored(self.model(source, relation), block, np.arange(len(block)))
+
+    def memory(self) -> int:
+        """Scores of a batch, with the differences behind them."""
+        assert self.config.baseline is not None
+        rivals = self.config.training.candidates or len(self.data.entities)
+        return 8 * self.config.training.batch_size * rivals * self.config.baseline.channels

@@ -1,0 +1,80 @@
+"""Baselines on triples: PyKEEN's models behind our questions and ranking."""
+
+import pytest
+import torch
+from builders import train, wheel
+from torch.nn import functional
+
+from detgraph.config import EntityConfig, parse_config
+from detgraph.config.baselines import ENTITY_BASELINES
+from detgraph.tasks import EntityBaselineTask
+
+pytest.importorskip("pykeen")
+
+
+def baseline_task(name: str, **training: object) -> EntityBaselineTask:
+    config = parse_config(
+        {
+            "task": "entity",
+            "data": {"name": "tiny"},
+            "baseline": {"name": name, "channels": 16},
+            "training": {"batch_size": 16, "label_smoothing": 0.0, **training},
+        }
+    )
+    assert isinstance(config, EntityConfig)
+    torch.manual_seed(0)
+    return EntityBaselineTask(wheel(), config)
+
+
+@pytest.mark.parametrize("name", ENTITY_BASELINES)
+def test_it_learns_a_handful_of_triples(name: str) -> None:
+    task = baseline_task(name)
+    before = task.evaluate("train")["mrr"]
+    losses = train(task, 200)
+    assert losses[-1] < 0.8 * losses[0]
+    after = task.evaluate("train")["mrr"]
+    assert after > before + 0.2
+    assert after > task.trivial("train")
+
+
+@pytest.mark.parametrize("name", ENTITY_BASELINES)
+def test_both_directions_are_asked_with_relations_of_their_own(name: str) -> None:
+    task = baseline_task(name).eval()
+    source = torch.tensor([3, 3])
+    with torch.no_grad():
+        scores = task.model(source, torch.tensor([1, 1 + 2]))
+    assert scores.shape == (2, 12)
+    assert not torch.allclose(scores[0], scores[1])
+
+
+def test_the_loss_is_that_of_every_answer_among_all() -> None:
+    task = baseline_task("complex")
+    batch = next(task.batches(0))
+    scores = task.model(batch.source, batch.relation)
+    expected = functional.cross_entropy(scores[batch.question], batch.answer)
+    torch.testing.assert_close(task(batch)["main"], expected)
+    smooth = baseline_task("complex", label_smoothing=0.2)
+    expected = functional.cross_entropy(scores[batch.question], batch.answer, label_smoothing=0.2)
+    torch.testing.assert_close(smooth(batch)["main"], expected)
+
+
+def test_candidates_hold_the_answers() -> None:
+    task = baseline_task("transe", candidates=3, batch_size=2)
+    for batch in task.batches(0):
+        assert batch.candidates is not None
+        assert len(batch.candidates) == len(set(batch.candidates.tolist()))
+        asked = zip(
+            batch.source[batch.question].tolist(), batch.relation[batch.question].tolist(), strict=True
+        )
+        for (source, relation), answer in zip(asked, batch.candidates[batch.answer].tolist(), strict=True):
+            step = relation % 2 + 1
+            expected = source + step if relation < 2 else source - step
+            assert answer == expected % 11
+        assert task(batch)["main"].isfinite()
+
+
+def test_evaluation_does_not_depend_on_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = baseline_task("rotate")
+    whole = task.evaluate("test")
+    monkeypatch.setattr("detgraph.tasks.entity_baseline.NUMBERS", 1)
+    assert task.evaluate("test") == pytest.approx(whole)
