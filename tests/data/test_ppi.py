@@ -90,6 +90,8 @@ def test_node2vec_network() -> None:
     # 38739 links are published; 894 of them join a protein with itself
     assert graph.edge_index.shape[1] // 2 == 38739 - 894
     assert "894 self-loops dropped" in network.notes
+    assert network.counts_known
+    assert "as node2vec does it, a prediction is told how many labels a node has" in network.notes
     assert [int(graph[key].sum()) for key in ("train_mask", "val_mask", "test_mask")] == [2334, 778, 778]
 
 

@@ -1,5 +1,6 @@
 """Node classification: labels and graphs that must not be seen are not, and it learns."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from detgraph.nn.semantic import SearchSpace
 from detgraph.tasks import NodeTask
 from detgraph.tasks.node import (
     micro_f1,
+    top_labels,
 )
 
 GRAPH = torch.arange(30) // 10  # three graphs of ten nodes
@@ -205,6 +207,20 @@ def test_many_labels() -> None:
         chosen = task.data.graph[name]
         wanted = slow_f1(LABELS[chosen], logits(task)[chosen].sigmoid() > 0.5)
         assert task.evaluate(split)["f1"] == pytest.approx(wanted)  # type: ignore[arg-type]  # over names
+
+
+def test_as_many_labels_as_a_node_has() -> None:
+    scores = torch.tensor([[0.1, 0.9, 0.5], [3.0, 2.0, 1.0], [-1.0, -2.0, -3.0]])
+    y = torch.tensor([[1.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
+    expected = [[False, True, True], [True, False, False], [False, False, False]]
+    assert top_labels(scores, y).tolist() == expected
+    data = replace(network(y=LABELS), counts_known=True)
+    task, plain = node_task(data), node_task(network(y=LABELS))
+    logits, labels = task.predict("test")
+    assert task.evaluate("test") == {"f1": micro_f1(top_labels(logits, labels), labels)}
+    assert plain.evaluate("test") == {"f1": micro_f1(logits > 0, labels)}
+    often = network(y=LABELS).graph.y[network(y=LABELS).graph.train_mask].mean(dim=0)
+    assert task.trivial("test") == micro_f1(top_labels(often.expand_as(labels), labels), labels)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -34,6 +34,7 @@ class Network:
         classes: Class or label names.
         name: What the network is called in reports.
         notes: Policies applied while reading, for people.
+        counts_known: Whether predictions are told how many labels each node has.
     """
 
     graph: Data
@@ -41,6 +42,7 @@ class Network:
     classes: tuple[str, ...]
     name: str
     notes: tuple[str, ...] = ()
+    counts_known: bool = False
 
     @property
     def multi_label(self) -> bool:

@@ -1,6 +1,7 @@
 """Protein-protein interaction networks: the 24 graphs with features, and node2vec's single graph."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,13 +64,14 @@ def read_node2vec_ppi(folder: Path) -> Network:
 
     ids = nodes.cast(pl.String)
     edge_index, notes = read_edges(folder / "node2vec_PPI.edgelist", ids, path)
-    return Network.from_data(
+    network = Network.from_data(
         Data(edge_index=edge_index, y=torch.from_numpy(y)),
         name="ppi-node2vec",
         nodes=ids.to_list(),
         classes=names.cast(pl.String).to_list(),
-        notes=notes,
+        notes=[*notes, "as node2vec does it, a prediction is told how many labels a node has"],
     )
+    return replace(network, counts_known=True)
 
 
 def _read_split(folder: Path, split: str) -> dict[str, NDArray[Any]]:
