@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import knowledge
 import layers
 import molecules
 import networks
@@ -29,6 +30,7 @@ FIGURES: dict[str, Callable[[], dict[str, Any]]] = {
     "molecule-step-gps": molecules.step_beside_gps,
     "molecule-semantic": molecules.semantic_encoder,
     "reading-smiles": molecules.reading_smiles,
+    "ranking": knowledge.evaluation,
 }
 
 
