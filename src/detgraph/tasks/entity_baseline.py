@@ -13,7 +13,7 @@ from detgraph.config import EntityConfig
 from detgraph.data.triples import Triples
 from detgraph.tasks.base import Split
 from detgraph.tasks.entity import EntityTask, Scored
-from detgraph.tasks.groups import Integers, Questions
+from detgraph.tasks.groups import Integers, Questions, with_rivals
 
 NUMBERS = 2**26  # that the scores of a block may take in between: models of distances hold all differences
 
@@ -65,11 +65,11 @@ class EntityBaselineTask(EntityTask):
             candidates, extra = None, np.zeros(entities, np.float32)
             if wanted is not None and wanted < entities:
                 present, answer = np.unique(answer, return_inverse=True)
-                others = np.delete(np.arange(entities), present)
-                drawn = rng.permutation(others)[:wanted]
-                candidates = torch.from_numpy(np.append(present, drawn)).to(self.device)
-                extra = np.zeros(len(present) + len(drawn), np.float32)
-                extra[len(present) :] = log(len(others) / max(len(drawn), 1))
+                competing = with_rivals(present, entities, wanted, rng)
+                candidates = torch.from_numpy(competing).to(self.device)
+                extra = np.zeros(len(competing), np.float32)
+                drawn = len(competing) - len(present)
+                extra[len(present) :] = log((entities - len(present)) / drawn) if drawn else 0.0
             arrays = (self.questions.source[part], self.questions.relation[part], question, answer, extra)
             source, relation, row, answers, added = (
                 torch.from_numpy(array).to(self.device) for array in arrays

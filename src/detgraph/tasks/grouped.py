@@ -16,7 +16,7 @@ from detgraph.nn.complex_product import complex_product, cubes
 from detgraph.nn.neighborhood import Sparse
 from detgraph.tasks.base import Split
 from detgraph.tasks.entity import EntityTask, Scored
-from detgraph.tasks.groups import Integers, Questions, Surroundings, group
+from detgraph.tasks.groups import Integers, Questions, Surroundings, group, with_rivals
 
 
 class GroupedTask(EntityTask):
@@ -133,8 +133,7 @@ class GroupedTask(EntityTask):
         present = np.unique(np.concatenate([np.array([-1]), *(part.ravel() for part in named)]))[1:]
         entities = present
         if rng is not None and self.draws_rivals:
-            others = np.delete(np.arange(len(self.data.entities)), present)
-            entities = np.append(present, rng.permutation(others)[: self.config.training.candidates])
+            entities = with_rivals(present, len(self.data.entities), self.config.training.candidates, rng)
         center, near, distant, answer = (
             np.where(part >= 0, np.searchsorted(present, part), -1) for part in named
         )
