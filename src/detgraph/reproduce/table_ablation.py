@@ -61,8 +61,8 @@ def table_ablation() -> Target:
         title="Ablation",
         caption="Mean ± standard deviation on the test split, in brackets the number of runs. All rows of a "
         "data set have the settings of its recipe, but for what the row leaves out; without fetching the "
-        "semantic encoder attends to connected neighbours (on Cora, where its set are the fetched nodes, to the "
-        "node itself) and L_sn is off. On ZINC all rows have 30 epochs.",
+        "semantic encoder attends to connected neighbours (on Cora, where its set is the fetched nodes, to "
+        "the node itself) and L_sn is off. On ZINC all rows have 30 epochs.",
         columns=COLUMNS,
         cells=tuple(
             Cell(column.dataset, label, _plan(column, key, runs, model, overrides), paper=Published(number))
