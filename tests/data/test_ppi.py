@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_same_as_torch_geometric(folder: Path) -> None:
-    pytest.importorskip("networkx")
+    pytest.importorskip("networkx", reason="networkx is not installed: only a referee")
     from torch_geometric.datasets import PPI
     from torch_geometric.utils import coalesce
 

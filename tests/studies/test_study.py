@@ -120,6 +120,15 @@ def test_interrupted_within_a_run_and_gone_on(tmp_path: Path) -> None:
     assert numbers(one) == numbers(whole)
 
 
+def test_what_a_kill_left_behind_does_not_stand_in_the_way(tmp_path: Path) -> None:
+    one = study(tmp_path)
+    for seed, name in ((0, "versions.json"), (1, "result.json")):
+        one.unfinished(seed).mkdir(parents=True)
+        (one.unfinished(seed) / name).write_text("{}")
+    complete([one], [0, 1])
+    assert list(one.runs()) == [0, 1]
+
+
 def test_an_interrupted_run_goes_on_with_its_own_settings_only(tmp_path: Path) -> None:
     with pytest.raises(Interrupted):
         complete([study(tmp_path)], range(2), observer=AtFirstStepOfSecondRun())

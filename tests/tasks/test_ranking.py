@@ -54,7 +54,7 @@ def pykeen_metrics(
 @pytest.mark.parametrize("levels", [1, 2, 5, 10_000])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_metrics_equal_those_of_pykeen(levels: int, seed: int) -> None:
-    pytest.importorskip("pykeen")
+    pytest.importorskip("pykeen", reason="pykeen is not installed: it is an extra")
     known = random_triples(seed)
     evaluated = known[::3]
     asked = queries(evaluated, RELATIONS)

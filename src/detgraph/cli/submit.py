@@ -14,7 +14,7 @@ from detgraph.training.launch import load_run
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
-# Names and lengths that OGB asks for.
+# Names that OGB asks for.
 FILES = {"pcqm4m": "y_pred_pcqm4m.npz", "pcqm4m-v2": "y_pred_pcqm4m-v2_test-dev.npz"}
 
 

@@ -87,7 +87,8 @@ def go_on(study: Study, seed: int, observer: Observer) -> Outcome:
     """One run of a study, from its start or from where it was interrupted."""
     folder, config = study.unfinished(seed), study.config.model_copy(update={"seed": seed})
     begun = RunFolder(folder)
-    if begun.result() is not None:  # killed between its end and the study's file
+    # Killed before it was a run, or between its end and the study's file.
+    if folder.exists() and (not begun.config_file.exists() or begun.result() is not None):
         remove(folder)
     if begun.config_file.exists() and begun.config() != config:
         raise DetError(

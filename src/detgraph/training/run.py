@@ -3,6 +3,7 @@
 import json
 import platform
 import subprocess
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -170,8 +171,9 @@ def versions() -> dict[str, str | None]:
     return found
 
 
+@cache
 def commit() -> str | None:
-    """The commit of the source tree, if detgraph runs from one."""
+    """The commit of the source tree, if detgraph runs from one; it may move on, the code in use does not."""
     tree = Path(__file__).parents[3]
     if not (tree / "pyproject.toml").is_file():
         return None
