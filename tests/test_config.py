@@ -146,7 +146,14 @@ FULL: list[dict[str, Any]] = [
         "data": TRIPLE_FILES,
         "model": EGO_MODEL,
         "neighbors": NEIGHBORS,
-        "training": {**FETCHING, **BATCHES, "label_smoothing": 0.3},
+        "training": {
+            **FETCHING,
+            **BATCHES,
+            "label_smoothing": 0.3,
+            "answers": "all",
+            "context_dropout": 0.2,
+            "source": {"share": 0.8, "masked": 0.6, "replaced": 0.3, "weight": 0.4},
+        },
         "seed": 3,
     },
     {

@@ -8,7 +8,7 @@ from detgraph.nn import DualEncoding, EgoBatch, EgoDET
 ENTITIES, RELATIONS = 20, 3
 
 
-def model_of(encoding: DualEncoding | None = None) -> EgoDET:
+def model_of(encoding: DualEncoding | None = None, *, hides_sources: bool = False) -> EgoDET:
     """A small model in double precision with embeddings large enough to tell entities apart."""
     model = EgoDET(
         entities=ENTITIES,
@@ -17,6 +17,7 @@ def model_of(encoding: DualEncoding | None = None) -> EgoDET:
         heads=2,
         ffn_channels=16,
         encoding=encoding or DualEncoding(share_layers=True),
+        hides_sources=hides_sources,
     ).double()
     for parameter in (model.entity.weight, model.relation.weight, model.role, model.context, model.unknown):
         parameter.data.normal_()
@@ -27,11 +28,14 @@ def queries() -> EgoBatch:
     """Three queries; the last has no neighbour of either kind."""
     return EgoBatch(
         torch.tensor([0, 5, 9]),
+        torch.tensor([0, 5, 9]),
         torch.tensor([0, 4, 2]),
         torch.tensor([[1, 2, 3], [7, -1, -1], [-1, -1, -1]]),
         torch.tensor([[0, 1, 5], [2, -1, -1], [-1, -1, -1]]),
         torch.tensor([[11, 12], [13, -1], [-1, -1]]),
+        torch.arange(3),
         torch.tensor([4, 6, 8]),
+        torch.empty(0, dtype=torch.long),
     )
 
 
@@ -39,7 +43,7 @@ def test_scores_every_entity_by_its_embedding() -> None:
     model, batch = model_of(), queries()
     out = model(batch)
     assert out.shape == (3, ENTITIES)
-    torch.testing.assert_close(out, model.encode(batch) @ model.entity.weight.t())
+    torch.testing.assert_close(out, model.encode(batch)[:, 0] @ model.entity.weight.t())
 
 
 def test_a_batch_scores_what_each_query_scores_alone() -> None:
@@ -48,11 +52,14 @@ def test_a_batch_scores_what_each_query_scores_alone() -> None:
     for row, (near, far) in enumerate([(3, 2), (1, 1), (0, 0)]):
         alone = EgoBatch(
             batch.source[row : row + 1],
+            batch.shown[row : row + 1],
             batch.relation[row : row + 1],
             batch.neighbors[row : row + 1, :near],
             batch.neighbor_relations[row : row + 1, :near],
             batch.semantic[row : row + 1, :far],
+            batch.question[:1],
             batch.answer[row : row + 1],
+            batch.guess,
         )
         torch.testing.assert_close(model(alone), out[row : row + 1])
 
@@ -84,6 +91,29 @@ def test_structural_only_does_not_see_semantic_neighbors() -> None:
     assert not any("operator" in name for name, _ in model.named_parameters())
     changed = batch._replace(semantic=batch.semantic[:, :1])
     torch.testing.assert_close(model(changed), model(batch))
+
+
+def test_a_hidden_source_is_known_to_the_operator_alone() -> None:
+    batch = queries()._replace(shown=torch.tensor([-1, -1, 3]))
+    model = model_of(DualEncoding(tau=1.0, share_layers=True), hides_sources=True)
+    out = model(batch)
+    changed = batch._replace(source=torch.tensor([1, 7, 4]))
+    torch.testing.assert_close(model(changed), out)
+    shown = batch._replace(source=torch.tensor([0, 5, 3]))
+    torch.testing.assert_close(model(shown), out)
+    dual = model_of(hides_sources=True)
+    assert not torch.allclose(dual(changed)[:2], dual(batch)[:2])
+
+
+def test_another_entity_in_the_place_of_a_source_learns_nothing_from_it() -> None:
+    model = model_of(DualEncoding(tau=1.0, share_layers=True), hides_sources=True)
+    batch = queries()._replace(shown=torch.tensor([-1, 17, 9]))
+    torch.autograd.backward(model.encode(batch).square().sum())
+    grad = model.entity.weight.grad
+    assert grad is not None
+    assert grad.any(dim=1).nonzero().flatten().tolist() == [1, 2, 3, 7, 9]  # neighbours and the shown source
+    assert model.mask.grad is not None
+    assert model.mask.grad.any()
 
 
 def test_context_and_query_stand_for_the_source_in_the_operator() -> None:

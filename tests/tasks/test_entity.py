@@ -45,7 +45,8 @@ def test_held_out_triples_do_not_influence_training() -> None:
 def test_contexts_hold_training_triples_only(split: str) -> None:
     task = entity_task()
     trained = {tuple(row) for row in queries(task.data.train, 2).tolist()}
-    batch = task.collate(queries(getattr(task.data, split), 2))
+    asked = queries(getattr(task.data, split), 2)
+    batch = task.ask(asked, task.contexts.of(asked, None))
     for source, near, by in zip(batch.source, batch.neighbors, batch.neighbor_relations, strict=True):
         edges = zip(by[by >= 0].tolist(), near[near >= 0].tolist(), strict=True)
         assert {(int(source), r, t) for r, t in edges} <= trained
@@ -102,6 +103,45 @@ def test_contexts_are_sampled_anew_in_every_epoch() -> None:
     assert contexts(0) != contexts(1)
 
 
+def test_an_epoch_of_questions_with_all_answers() -> None:
+    task = entity_task(model={"mask": "pair"}, training={"answers": "all"})
+    asked, expected = [], queries(task.data.train, 2)
+    batches = list(task.batches(0))
+    assert len(batches) == task.steps()
+    for batch in batches:
+        keys = torch.stack([batch.source, batch.relation], dim=1)
+        assert len({tuple(key) for key in keys.tolist()}) == len(keys)
+        asked.append(torch.cat([keys[batch.question], batch.answer[:, None]], dim=1))
+        for query, answer in zip(batch.question.tolist(), batch.answer.tolist(), strict=True):
+            assert answer not in batch.neighbors[query]  # hidden, as are all other answers
+    assert sorted(torch.cat(asked).tolist()) == sorted(expected.tolist())
+
+
+def test_sources_are_hidden_and_replaced_at_the_rates_asked_for() -> None:
+    task = entity_task(training={"source": {"share": 0.8, "masked": 0.6, "replaced": 0.3}})
+    source = np.full(20_000, 3)
+    shown, guess = task.hide(source, np.random.default_rng(0))
+    assert len(guess) / len(source) == pytest.approx(0.8, abs=0.02)
+    assert (shown == -1).mean() == pytest.approx(0.48, abs=0.02)
+    replaced = (shown >= 0) & (shown != 3)
+    assert replaced.mean() == pytest.approx(0.8 * 0.4 * 0.3 * 11 / 12, abs=0.02)
+    assert set(np.flatnonzero(shown != 3)) <= set(guess)
+
+
+def test_sources_and_neighbors_are_hidden_in_training_only() -> None:
+    options = {"source": {"share": 0.9}, "context_dropout": 0.9}, {"source": {"share": 1e-9}}
+    task, plain = (entity_task(training=training, neighbors={"warmup": 0}) for training in options)
+    assert same_weights(task, plain)
+    task.start_epoch(0)
+    plain.start_epoch(0)
+    batch, other = next(task.batches(0)), next(plain.batches(0))
+    assert (batch.shown == -1).any()
+    for name in ("neighbors", "semantic"):
+        assert (getattr(batch, name) >= 0).sum() < (getattr(other, name) >= 0).sum()
+    for split in ("train", "valid", "test"):
+        assert task.evaluate(split) == plain.evaluate(split)
+
+
 # --- losses -----------------------------------------------------------------------------------------
 
 
@@ -113,6 +153,16 @@ def test_main_loss_is_smoothed_cross_entropy_over_all_entities() -> None:
     own = log_p[torch.arange(16), batch.answer]
     expected = -(0.7 * own + 0.3 * log_p.mean(dim=1)).mean()
     torch.testing.assert_close(task(batch)["main"], expected)
+
+
+def test_the_loss_of_guessed_sources() -> None:
+    task = entity_task(training={"source": {"share": 0.5, "weight": 0.4}})
+    batch = next(task.batches(0))
+    assert 0 < len(batch.guess) < 16
+    model = model_of(task)
+    log_p = (model.encode(batch)[:, 1] @ model.entity.weight.t()).log_softmax(dim=1)
+    own = log_p[batch.guess, batch.source[batch.guess]]
+    torch.testing.assert_close(task(batch)["source"], -0.4 * own.mean())
 
 
 def test_neighbor_loss_by_hand() -> None:

@@ -112,13 +112,31 @@ class NodeTrainingConfig(SelfSupervisedTrainingConfig):
         return self
 
 
+class SourceConfig(Section):
+    """HittER's way to make a model read the context: in training some sources are not to be seen."""
+
+    share: Rate = 0.0
+    """Of queries whose source is chosen."""
+    masked: Share = 1.0
+    """Of the chosen sources, those behind a mask."""
+    replaced: Share = 0.0
+    """Of the other chosen ones, those in whose place a random entity stands."""
+    weight: Annotated[float, Field(ge=0)] = 0.0
+    """Of guessing the chosen sources."""
+
+
 class EntityTrainingConfig(SelfSupervisedTrainingConfig):
-    """One query for each end of each triple, against all entities."""
+    """Questions for both ends of each triple, against all entities."""
 
     epochs: Count = 50
     batch_size: Count = 512
     """Queries a step."""
     label_smoothing: Rate = 0.1
+    answers: Literal["one", "all"] = "one"
+    """A question is asked for each answer (1-vs-all), or once for all its answers (K-vs-all)."""
+    context_dropout: Rate = 0.0
+    """Share of neighbours of both kinds that are left out of a context, in training."""
+    source: SourceConfig = SourceConfig()
     group: Count = 4
     """With model.composition=complex: questions about an entity that share its neighbourhood, at most; the
     answers of all of them are hidden in it."""
@@ -130,6 +148,10 @@ class EntityTrainingConfig(SelfSupervisedTrainingConfig):
     """With model.composition=complex: weight of predicting the relation between two entities, too."""
     encoder_rate: Annotated[float, Field(gt=0)] = 1.0
     """Learning rate of all parameters but the tables of entities and relations, as a share of theirs."""
+
+
+GROUPED_ONLY: tuple[str, ...] = ("group", "n3", "relation_weight")
+EGO_ONLY: tuple[str, ...] = ("answers", "source")
 
 
 # --- the whole --------------------------------------------------------------------------------------
@@ -207,13 +229,14 @@ class EntityConfig(Section):
     def _has_effect(self) -> "EntityConfig":
         if self.baseline is not None:
             _check_unused(self, self.baseline.name)
-        if self.model.composition != "complex":
-            needing = ("group", "n3", "relation_weight", *(() if self.baseline else ("candidates",)))
-            for name in needing:
-                if getattr(self.training, name) != EntityTrainingConfig.model_fields[name].default:
-                    raise ValueError(
-                        f"training.{name} has no effect without model.composition=complex: add that"
-                    )
+        cause, idle = f"model.composition={self.model.composition}", EGO_ONLY
+        if self.baseline is not None:
+            cause, idle = "baselines", (*GROUPED_ONLY, *EGO_ONLY, "context_dropout")
+        elif self.model.composition == "transformer":
+            idle = (*GROUPED_ONLY, "candidates")
+        for name in idle:
+            if getattr(self.training, name) != EntityTrainingConfig.model_fields[name].default:
+                raise ValueError(f"training.{name} has no effect with {cause}: remove it")
         return self
 
 

@@ -14,15 +14,21 @@ class EgoBatch(NamedTuple):
     """Queries (source, relation, ?) with the source's neighbours; id -1 is padding."""
 
     source: Tensor  # (batch,) entity
+    shown: Tensor  # (batch,) entity that is shown in its place, -1 = a mask
     relation: Tensor  # (batch,) relation, r + R for the inverse of r
     neighbors: Tensor  # (batch, structural) entities
     neighbor_relations: Tensor  # (batch, structural)
     semantic: Tensor  # (batch, semantic) entities
-    answer: Tensor  # (batch,) entity
+    question: Tensor  # (answers,) row of the query
+    answer: Tensor  # (answers,) entity
+    guess: Tensor  # (guessed,) rows of queries whose source is to be guessed
 
 
 class EgoDET(nn.Module):
-    """A query → triple encoder → DET over [c, query, N, S] → a score for every entity.
+    """A query → triple encoder → DET over [c, query, N, S] → a state, to be compared with all entities.
+
+    In training HittER hides the source of some queries behind a mask or another entity, so that the
+    context is read; ⊖ compares the real entities all the same.
 
     Args:
         entities: number of entities.
@@ -34,6 +40,7 @@ class EgoDET(nn.Module):
         ffn_channels: hidden size of each FFN.
         encoding: the choices about the two encoders; ⊖ compares entity embeddings.
         score_dropout: on the candidates' embeddings.
+        hides_sources: whether sources are ever hidden; else what is shown in their place is not looked at.
     """
 
     def __init__(
@@ -48,11 +55,13 @@ class EgoDET(nn.Module):
         ffn_channels: int = 128,
         encoding: DualEncoding,
         score_dropout: float = 0.0,
+        hides_sources: bool = False,
     ) -> None:
         super().__init__()
         self.entity = nn.Embedding(entities, channels)
         self.relation = nn.Embedding(2 * relations + 1, channels)  # the last one leads to semantic neighbours
         self.unknown = nn.Parameter(torch.randn(channels) * 0.02)  # the tail asked for
+        self.mask = nn.Parameter(torch.randn(channels) * 0.02) if hides_sources else None
         self.context = nn.Parameter(torch.randn(channels) * 0.02)
         self.role = nn.Parameter(torch.randn(4, channels) * 0.02)  # context, query, structural, semantic
         self.triple = TripleEncoder(channels, heads, triple_layers, ffn_channels, encoding.dropout)
@@ -72,19 +81,32 @@ class EgoDET(nn.Module):
 
     def forward(self, batch: EgoBatch) -> Tensor:
         """Scores of all entities, (batch, entities)."""
-        candidates = self.score_dropout(self.entity.weight)
-        scores: Tensor = self.encode(batch) @ candidates.t()
+        scores: Tensor = self.encode(batch)[:, 0] @ self.candidates().t()
         return scores
 
+    def candidates(self) -> Tensor:
+        """What states are compared with, (entities, channels)."""
+        table: Tensor = self.score_dropout(self.entity.weight)
+        return table
+
+    def source(self, batch: EgoBatch) -> Tensor:
+        """The embedding that stands in each query for its source, (batch, 1, channels)."""
+        own: Tensor = self.entity(batch.source)
+        if self.mask is None:
+            return own[:, None]
+        other = self.entity(batch.shown.clamp(min=0)).detach()  # not its fault
+        state = torch.where((batch.shown == batch.source)[:, None], own, other)
+        return torch.where((batch.shown < 0)[:, None], self.mask, state)[:, None]
+
     def encode(self, batch: EgoBatch) -> Tensor:
-        """The context token's state, (batch, channels)."""
+        """The states of the context token and of the query, (batch, 2, channels)."""
         size, structural = batch.neighbors.shape
         others = torch.cat([batch.neighbors, batch.semantic], dim=1)
         exists = others >= 0
         others_state = self.entity(others.clamp(min=0))
         leads = torch.full_like(batch.semantic, self.relation.num_embeddings - 1)
         relations = torch.cat([batch.relation[:, None], batch.neighbor_relations.clamp(min=0), leads], dim=1)
-        source = self.entity(batch.source)[:, None]  # (batch, 1, channels)
+        source = self.source(batch)
 
         tails = torch.cat([self.unknown.expand_as(source), others_state], dim=1)
         triples = self.triple(
@@ -106,7 +128,8 @@ class EgoDET(nn.Module):
         near[:, 2 + structural :] = False
         neighborhood = Dense.from_mask(near, union)
         # ⊖ compares entities: the context token and the query stand for the source.
-        states = torch.cat([source, source, others_state], dim=1)
-        encoded = self.det(self.norm(tokens + roles), neighborhood, semantic_states=states, first=1)
-        out: Tensor = encoded.x[:, 0]
+        real = self.entity(batch.source)[:, None]
+        states = torch.cat([real, real, others_state], dim=1)
+        encoded = self.det(self.norm(tokens + roles), neighborhood, semantic_states=states, first=2)
+        out: Tensor = encoded.x
         return out

@@ -122,6 +122,11 @@ class EntityTask(Task):
         assert isinstance(embedding, nn.Embedding)
         return embedding.weight
 
+    def leave_out(self, neighbors: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+        """The same neighbours, (rows, size), but for a random share, which is -1 then."""
+        rate = self.config.training.context_dropout
+        return np.where(rng.random(neighbors.shape) < rate, -1, neighbors) if rate else neighbors
+
     def linked(self, source: Tensor, other: Tensor) -> Tensor:
         """Whether a training triple links each pair, or both are the same entity."""
         wanted = source * len(self.data.entities) + other

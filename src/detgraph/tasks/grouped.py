@@ -125,11 +125,13 @@ class GroupedTask(EntityTask):
             relations: (groups, questions), -1 = none.
             around: neighbours and their relations, (groups, structural), -1 = none.
             answers: number of the question, and entity.
-            rng: draws rivals, if they are to be drawn.
+            rng: of training; draws what is left out, and rivals if they are to be drawn.
         """
         # S holds no entity linked in training, so never the answer of a training question.
-        semantic = self.neighbors.found[torch.from_numpy(source)].numpy()
-        named = (source, around[0], semantic, answers[1])
+        semantic, near_by = self.neighbors.found[torch.from_numpy(source)].numpy(), around[0]
+        if rng is not None:
+            near_by, semantic = (self.leave_out(part, rng) for part in (near_by, semantic))
+        named = (source, near_by, semantic, answers[1])
         present = np.unique(np.concatenate([np.array([-1]), *(part.ravel() for part in named)]))[1:]
         entities = present
         if rng is not None and self.draws_rivals:
