@@ -33,11 +33,11 @@ def config(target: Target, dataset: str, key: str) -> NodeConfig:
 def test_a_target_is_whole(name: str) -> None:
     target = find_target(name)
     assert target.name == name
-    places = [(one.model, one.dataset) for one in target.cells]
+    places = [(one.model, target.column(one)) for one in target.cells]
     assert len(set(places)) == len(places), "no two cells in one place"
-    assert {one.dataset for one in target.cells} == {column.dataset for column in target.columns}
+    assert {target.column(one) for one in target.cells} == set(target.columns)
     for one in target.cells:
-        assert one.plan is not None or one.note or target.column(one.dataset).missing
+        assert one.plan is not None or one.note or target.column(one).missing
         if one.plan is not None and one.plan.has_recipe():
             assert one.plan.config().data.label == one.dataset
 

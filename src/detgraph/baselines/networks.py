@@ -14,6 +14,7 @@ from torch_geometric.nn.attention import SGFormerAttention
 from detgraph.baselines.adjacency import normalized_adjacency, spread_by_product
 from detgraph.baselines.inputs import InputLinear
 from detgraph.config.baselines import NetworkBaseline, NetworkBaselineName
+from detgraph.kernels.dropout import Dropout
 
 PERFORMER_ABOVE = 5000  # nodes: exact attention of all pairs needs 100 MB a head from here on
 
@@ -31,7 +32,7 @@ class NetworkModel(nn.Module, ABC):
     def __init__(self, config: NetworkBaseline, *, features: int, classes: int, nodes: int) -> None:
         super().__init__()
         self.config = config
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.build(features, classes, nodes)
 
     @abstractmethod
@@ -207,6 +208,8 @@ class GPS(NetworkModel):
     def build(self, features: int, classes: int, nodes: int) -> None:
         """Features → channels, layers of the same size, channels → classes."""
         config = self.config
+        # In evaluation torch's fast path is the slow one here: it makes the scores of all pairs.
+        torch.backends.mha.set_fastpath_enabled(False)
         self.into = InputLinear(features, config.channels, dropout=config.dropout)
         self.out = nn.Linear(config.channels, classes)
         self.layers = nn.ModuleList(

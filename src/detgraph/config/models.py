@@ -141,8 +141,8 @@ class EgoModelConfig(ResidualModelConfig):
     attention_dropout: Rate = 0.1
     triple_layers: Count = 1
     """Layers of the triple ("atom") Transformer."""
-    max_neighbors: Count = 16
-    """Connected neighbours sampled for a query."""
+    max_neighbors: Annotated[int, Field(ge=0)] = 16
+    """Connected neighbours sampled for a query; with 0 and model.tau=1 there is no context (CoKE)."""
     score_dropout: Rate = 0.1
     """On the candidates' embeddings."""
     composition: Literal["transformer", "complex"] = "transformer"

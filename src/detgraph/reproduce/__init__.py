@@ -10,6 +10,7 @@ from detgraph.reproduce.figure_curves import figure_pcqm4m, figure_zinc
 from detgraph.reproduce.figure_tau import figure_tau
 from detgraph.reproduce.table_ablation import table_ablation
 from detgraph.reproduce.table_hops import table_hops
+from detgraph.reproduce.table_kg import table_kg
 from detgraph.reproduce.table_nodes import table_nodes
 from detgraph.reproduce.table_pcqm4m import table_pcqm4m
 from detgraph.reproduce.table_statistics import table_statistics
@@ -21,6 +22,7 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "table-pcqm4m": table_pcqm4m,
     "table-zinc": table_zinc,
     "table-nodes": table_nodes,
+    "table-kg": table_kg,
     "table-ablation": table_ablation,
     "table-statistics": table_statistics,
     "figure-tau": figure_tau,

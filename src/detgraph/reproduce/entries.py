@@ -71,7 +71,7 @@ def read_entries(target: Target, results: Results, runs: int | None = None) -> l
 
 
 def _counted(target: Target, cell: Cell, facts: Facts) -> Entry:
-    column = target.column(cell.dataset)
+    column = target.column(cell)
     number = facts.get(cell.dataset, {}).get(cell.model)
     scores = {} if number is None else {0: number}
     note = _join([cell.note, column.missing if number is None else ""])
@@ -79,7 +79,7 @@ def _counted(target: Target, cell: Cell, facts: Facts) -> Entry:
 
 
 def _read_entry(target: Target, cell: Cell, results: Results, runs: int | None) -> Entry:
-    column = target.column(cell.dataset)
+    column = target.column(cell)
     measure, plan = column.measure, cell.plan
     if plan is None:
         return Entry(cell, measure, {}, cell.note or column.missing, None, None)

@@ -73,7 +73,7 @@ def notes(target: Target, entries: Sequence[Entry]) -> list[str]:
     lines = []
     for note, group in about.items():
         rows = list(dict.fromkeys(entry.cell.model for entry in group))
-        columns = dict.fromkeys(target.column(entry.cell.dataset).title for entry in group)
+        columns = dict.fromkeys(target.column(entry.cell).title for entry in group)
         which = ", ".join(rows)
         if len(rows) > MOST_NAMED or len(rows) == len(all_rows) > 1:
             which = f"{len(rows)} of {len(all_rows)} rows"
@@ -114,14 +114,14 @@ Row = tuple[str, list[Entry | None]]  # label, an entry for each column
 
 def _sections(target: Target, entries: Sequence[Entry]) -> list[tuple[str, list[Row]]]:
     """Rows in the order of the cells, under their sections."""
-    found = {(entry.cell.model, entry.cell.dataset): entry for entry in entries}
+    found = {(entry.cell.model, target.column(entry.cell)): entry for entry in entries}
     sections: dict[str, dict[str, None]] = {}
     for entry in entries:
         sections.setdefault(entry.cell.section, {})[entry.cell.model] = None
     return [
         (
             section,
-            [(model, [found.get((model, column.dataset)) for column in target.columns]) for model in rows],
+            [(model, [found.get((model, column)) for column in target.columns]) for model in rows],
         )
         for section, rows in sections.items()
     ]

@@ -41,7 +41,7 @@ MAE = Measure("mae", "MAE", digits=3, higher_is_better=False)
 
 @dataclass(frozen=True)
 class Column:
-    """A data set with its metric."""
+    """A data set with one of its metrics."""
 
     dataset: str
     title: str
@@ -79,6 +79,8 @@ class Cell:
     dataset: str
     model: str  # the row's label
     plan: Plan | None
+    metric: str | None = None
+    """Key of the measure, where a data set has several columns."""
     paper: Published | None = None
     note: str = ""
     section: str = ""
@@ -113,6 +115,10 @@ class Target:
             cells=tuple(cell for cell in self.cells if cell.dataset in datasets),
         )
 
-    def column(self, dataset: str) -> Column:
-        """The column of a data set."""
-        return next(column for column in self.columns if column.dataset == dataset)
+    def column(self, cell: Cell) -> Column:
+        """The column that a cell stands in."""
+        return next(
+            column
+            for column in self.columns
+            if column.dataset == cell.dataset and cell.metric in (None, column.measure.key)
+        )

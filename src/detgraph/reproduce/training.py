@@ -1,5 +1,7 @@
 """Which studies of a target can be trained here, and for how many seeds."""
 
+from pathlib import Path
+
 from detgraph.config import Config
 from detgraph.data.benchmarks import get_benchmark
 from detgraph.data.fetch import locate, package_folder
@@ -23,7 +25,7 @@ def trainable(
     Raises:
         DetError: if a study that is there has other settings than its recipe has now.
     """
-    studies: dict[int, list[Study]] = {}
+    studies: dict[int, dict[Path, Study]] = {}  # by file: several cells may show a study
     reasons: dict[str, None] = {}
     lacking: dict[str, str | None] = {}  # by data set
     for cell in target.cells:
@@ -41,8 +43,8 @@ def trainable(
             reasons[f"{cell.dataset} is left out: {reason}"] = None
             continue
         _check(study, plan.recipe)
-        studies.setdefault(runs or plan.runs, []).append(study)
-    return dict(sorted(studies.items())), list(reasons)
+        studies.setdefault(runs or plan.runs, {})[study.file] = study
+    return {count: list(group.values()) for count, group in sorted(studies.items())}, list(reasons)
 
 
 def _lack(config: Config) -> str | None:

@@ -11,7 +11,7 @@ from detgraph.recipes import recipe_names, recipe_path
 BASELINES: dict[str, tuple[str, ...]] = {
     "graph": MOLECULE_BASELINES,
     "node": NETWORK_BASELINES,
-    "entity": ENTITY_BASELINES,
+    "entity": (*ENTITY_BASELINES, "coke", "hitter"),  # the last two are settings of our own encoder
 }
 OWN_MODELS = {"det": [], "structural": ["model.tau=1"]}
 

@@ -82,6 +82,8 @@ class Surroundings:
             seed: of the sample.
         """
         neighbors, relations = (np.full((len(source), self.size), -1, np.int64) for _ in range(2))
+        if not self.size:
+            return neighbors, relations
         nothing = np.full((len(source), 0), -1, np.int64)
         questions = self.questions
         draw(
