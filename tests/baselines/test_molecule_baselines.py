@@ -1,5 +1,6 @@
 """Baselines on molecules: sizes, invariance, batches, learning, and settings without an effect."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 import torch
 from builders import molecules
 from molecule_batches import FEATURES, batch_of, random_molecule, shuffled
+from torch_geometric.utils import degree as bonds_of
 
 from detgraph.baselines.molecules import MODELS, build_molecule_model, laplacian
 from detgraph.config import GraphConfig, load_config, parse_config
@@ -102,6 +104,25 @@ def test_eigenvectors_are_those_of_the_laplacian() -> None:
     # The first one is that of the eigenvalue 0: the roots of the degrees.
     degree = batch.degree[:6].float().sqrt()
     torch.testing.assert_close(vectors[0, :, 0].abs(), degree / degree.norm(), rtol=1e-4, atol=1e-4)
+
+
+def test_pna_knows_the_degrees_of_training_atoms() -> None:
+    data = molecules(smiles=["CC=O", "C#N", "c1ccccc1C(F)(F)F", "[He]"])
+    data = replace(data, splits={split: np.arange(4) for split in data.splits})
+    graphs = data.graphs
+    expected = torch.zeros(5, dtype=torch.long)
+    for graph in (graphs[0], graphs[2], graphs[3]):
+        assert graph.edge_index is not None
+        expected += torch.bincount(bonds_of(graph.edge_index[0], graph.num_nodes).long(), minlength=5)
+    assert graphs.degrees(np.array([3, 0, 2])).tolist() == expected.tolist() == [1, 5, 6, 1, 1]
+    config = parse_config({"task": "graph", "data": {"name": "zinc"}, "baseline": {"name": "pna"}})
+    assert isinstance(config, GraphConfig)
+    task = GraphTask(data, config)
+    buffers = [tensor for name, tensor in task.state_dict().items() if name.endswith("avg_deg_lin")]
+    bonds = sum(graph.num_edges for graph in graphs)
+    assert buffers
+    for mean in buffers:  # saved with the weights
+        assert float(mean) == pytest.approx(bonds / sum(graph.num_nodes for graph in graphs))
 
 
 def test_they_stand_behind_the_call_of_det(tmp_path: Path) -> None:

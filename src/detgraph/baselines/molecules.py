@@ -1,6 +1,7 @@
 """Models of others for molecules: a batch in, one vector of predictions a molecule out."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -52,11 +53,14 @@ class MoleculeModel(nn.Module, ABC):
         config: which model, and its sizes.
         featurizer: what the codes mean.
         targets: number of predictions.
+        degrees: how many training atoms have 0, 1, 2 and so on bonds; a saved model's are with its weights.
     """
 
-    def __init__(self, config: MoleculeBaseline, featurizer: Featurizer, targets: int) -> None:
+    def __init__(
+        self, config: MoleculeBaseline, featurizer: Featurizer, targets: int, degrees: Sequence[int] = (0, 1)
+    ) -> None:
         super().__init__()
-        self.config, self.featurizer = config, featurizer
+        self.config, self.featurizer, self.degrees = config, featurizer, degrees
         channels = config.channels
         self.atom = CodeEmbedding(featurizer.atom_sizes, channels)
         self.bond = CodeEmbedding(featurizer.bond_sizes, channels)
@@ -162,12 +166,12 @@ class GINE(Residual):
 
 
 class PNA(GINE):
-    """Several aggregators and scalers; degrees are at most four in organic molecules."""
+    """Several aggregators, and scalers that know how many bonds a training atom has on average."""
 
     def convolution(self) -> Any:
         """One tower."""
         channels = self.config.channels
-        degrees = torch.tensor([0, 40, 90, 60, 10])  # a usual molecule's atoms by number of bonds
+        degrees = torch.tensor(self.degrees)
         return PNAConv(channels, channels, PNA_AGGREGATORS, PNA_SCALERS, degrees, edge_dim=channels, towers=1)
 
 
@@ -348,6 +352,8 @@ MODELS: dict[MoleculeBaselineName, type[MoleculeModel]] = {
 }
 
 
-def build_molecule_model(config: MoleculeBaseline, featurizer: Featurizer, targets: int) -> MoleculeModel:
+def build_molecule_model(
+    config: MoleculeBaseline, featurizer: Featurizer, targets: int, degrees: Sequence[int] = (0, 1)
+) -> MoleculeModel:
     """The model that ``config`` names."""
-    return MODELS[config.name](config, featurizer, targets)
+    return MODELS[config.name](config, featurizer, targets, degrees)

@@ -47,6 +47,14 @@ class MoleculeGraphs(Sequence[Data]):
         """(molecules + 1,) where each molecule's pairs begin."""
         return pairs_before(self.sizes)
 
+    def degrees(self, molecules: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How many atoms of some molecules have 0, 1, 2 and so on bonds."""
+        first = np.repeat(self.bonds.atom_start[:-1], np.diff(self.bonds.start))  # (bonds,) atom
+        degree = np.bincount((self.bonds.ends + first[:, None]).ravel(), minlength=len(self.atoms))
+        meant = np.zeros(len(self), bool)
+        meant[molecules] = True
+        return np.bincount(degree[np.repeat(meant, self.sizes)])
+
     @override
     def __len__(self) -> int:
         return len(self.bonds.atom_start) - 1

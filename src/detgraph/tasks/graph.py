@@ -13,7 +13,6 @@ from torchmetrics.functional.classification import binary_auroc
 
 from detgraph.baselines.molecules import build_molecule_model
 from detgraph.config import GraphConfig
-from detgraph.data.featurizers import Featurizer
 from detgraph.data.molecule_graphs import MoleculeGraphs
 from detgraph.data.molecules import Molecules
 from detgraph.data.rings import RING_CODES
@@ -35,7 +34,7 @@ class GraphTask(Task):
         self.regression = data.kind == "regression"
         self.metric = "mae" if self.regression else "auc"
         self.higher_is_better = not self.regression
-        self.model = build_model(config, data.featurizer, len(data.targets))
+        self.model = build_model(config, data)
         center, spread = np.zeros(len(data.targets)), np.ones(len(data.targets))
         if len(data.graphs):  # else there is nothing but a saved run's names, and its scale is loaded
             y = training_targets(data)
@@ -180,10 +179,13 @@ class GraphTask(Task):
         return 4 * model.layers * per_layer
 
 
-def build_model(config: GraphConfig, featurizer: Featurizer, targets: int) -> nn.Module:
-    """DET or a baseline, for atoms and bonds with the codes of ``featurizer``."""
+def build_model(config: GraphConfig, data: Molecules) -> nn.Module:
+    """DET or a baseline, for atoms and bonds with the codes of the data."""
+    featurizer, targets = data.featurizer, len(data.targets)
     if config.baseline is not None:
-        return build_molecule_model(config.baseline, featurizer, targets)
+        train = data.splits["train"]
+        degrees = data.graphs.degrees(train).tolist() if len(train) else [0, 1]
+        return build_molecule_model(config.baseline, featurizer, targets, degrees)
     model = config.model
     return MoleculeDET(
         atom_sizes=featurizer.atom_sizes,
