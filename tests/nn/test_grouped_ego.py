@@ -29,8 +29,9 @@ OF_A_GROUP = ("source", "neighbors", "neighbor_relations", "semantic")
 
 
 def run(model: GroupedEgoDET, batch: GroupBatch) -> torch.Tensor:
-    out: torch.Tensor = model(batch, model.entity(batch.entities))
-    return out
+    """States of the questions."""
+    sources = model(batch, model.entity(batch.entities))
+    return model.ask(sources[batch.group], batch.relation)
 
 
 def batch_of() -> GroupBatch:
@@ -38,25 +39,25 @@ def batch_of() -> GroupBatch:
     return GroupBatch(
         entities=torch.arange(ENTITIES),
         source=torch.tensor([0, 3, 5]),
-        relations=torch.tensor([[1, 4, 5], [0, -1, -1], [2, 3, -1]]),
         neighbors=torch.tensor([[1, 2], [4, -1], [-1, -1]]),
         neighbor_relations=torch.tensor([[0, 5], [3, -1], [-1, -1]]),
         semantic=torch.tensor([[6, 4], [-1, -1], [2, -1]]),
+        group=torch.tensor([0, 0, 0, 1, 2, 2]),
+        relation=torch.tensor([1, 4, 5, 0, 2, 3]),
         question=torch.empty(0, dtype=torch.long),
         answer=torch.empty(0, dtype=torch.long),
     )
 
 
-def test_questions_of_a_group_do_not_see_each_other() -> None:
+def test_a_batch_says_what_each_question_says_alone() -> None:
     for layers in (1, 2):
         model, batch = model_of(layers=layers), batch_of()
         together = run(model, batch)
         assert together.shape == (6, 8)
         alone = []
-        for g, row in enumerate(batch.relations.tolist()):
-            own = {field: getattr(batch, field)[[g]] for field in OF_A_GROUP}
-            questions = [torch.tensor([[r]]) for r in row if r >= 0]
-            alone += [run(model, batch._replace(**own)._replace(relations=asked)) for asked in questions]
+        for group, relation in zip(batch.group.tolist(), batch.relation.split(1), strict=True):
+            own = {field: getattr(batch, field)[[group]] for field in OF_A_GROUP}
+            alone.append(run(model, batch._replace(**own, group=torch.zeros(1).long(), relation=relation)))
         torch.testing.assert_close(together, torch.cat(alone))
 
 
@@ -73,12 +74,11 @@ def test_it_starts_as_complex() -> None:
     )
     batch = batch_of()
     scores = run(model, batch) @ model.entity.weight.t()
-    source = batch.source.repeat_interleave((batch.relations >= 0).sum(dim=1))
     parts = [
         torch.complex(*part.chunk(2, dim=-1))
         for part in (
-            model.entity(source),
-            model.relation(batch.relations[batch.relations >= 0]),
+            model.entity(batch.source[batch.group]),
+            model.relation(batch.relation),
             model.entity.weight,
         )
     ]

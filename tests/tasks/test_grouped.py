@@ -11,15 +11,14 @@ from detgraph.tasks.contexts import queries
 
 
 def states(task: GroupedTask, batch: GroupBatch) -> torch.Tensor:
-    out: torch.Tensor = task.model(batch, task.model.entity(batch.entities))
-    return out
+    sources = task.model(batch, task.model.entity(batch.entities))
+    return task.model.ask(sources[batch.group], batch.relation)
 
 
 def triples_of(batch: GroupBatch) -> torch.Tensor:
     """(answers, 3): source, relation, answer."""
-    asked = batch.relations >= 0
-    source = batch.source[:, None].expand_as(batch.relations)[asked][batch.question]
-    relation = batch.relations[asked][batch.question]
+    source = batch.source[batch.group][batch.question]
+    relation = batch.relation[batch.question]
     return torch.stack([batch.entities[source], relation, batch.entities[batch.answer]], dim=1)
 
 
@@ -29,18 +28,8 @@ def test_an_epoch_asks_for_both_ends_of_every_triple_once() -> None:
     batches = list(task.batches(0))
     assert len(batches) == task.steps()
     for batch in batches:
-        exists = batch.relations >= 0
-        source = batch.source[:, None].expand_as(batch.relations)[exists]
-        relation = batch.relations[exists]
-        asked += list(
-            zip(
-                source[batch.question].tolist(),
-                relation[batch.question].tolist(),
-                batch.answer.tolist(),
-                strict=True,
-            )
-        )
-    assert sorted(asked) == sorted(map(tuple, queries(task.data.train, 2).tolist()))
+        asked += triples_of(batch).tolist()
+    assert sorted(asked) == sorted(queries(task.data.train, 2).tolist())
 
 
 @pytest.mark.parametrize("mask", ["pair", "triple"])
@@ -48,10 +37,9 @@ def test_the_answer_is_nowhere_in_its_own_training_batch(mask: str) -> None:
     task = grouped_task(model={"mask": mask, "max_neighbors": 30}, neighbors={"k": 12})
     task.start_epoch(0)
     for batch in task.batches(0):
-        of = torch.arange(len(batch.source)).repeat_interleave((batch.relations >= 0).sum(dim=1))
-        group = of[batch.question]  # of each answer
+        group = batch.group[batch.question]  # of each answer
         assert not (batch.semantic[group] == batch.answer[:, None]).any()
-        relation = batch.relations[batch.relations >= 0][batch.question]
+        relation = batch.relation[batch.question]
         there = batch.neighbors[group] == batch.answer[:, None]
         assert not (there & (batch.neighbor_relations[group] == relation[:, None])).any()
         if mask == "pair":
@@ -100,11 +88,10 @@ def test_further_losses_and_their_weights() -> None:
     losses = task(batch)
     assert set(plain) == {"main", "sn"}
     assert set(losses) == {"main", "n3", "relation"}
-    asked = batch.relations >= 0
-    source = batch.source[:, None].expand_as(batch.relations)[asked][batch.question]
-    relation = batch.relations[asked][batch.question]
+    relation = batch.relation[batch.question]
     entities = task.model.entity(batch.entities)
-    parts = [entities[source], task.model.relation(relation), entities[batch.answer]]
+    sources = task.model(batch, entities)[batch.group][batch.question]  # as they are encoded
+    parts = [sources, task.model.relation(relation), entities[batch.answer]]
     head, by, tail = (torch.complex(*part.chunk(2, dim=-1)) for part in parts)
     sizes = sum(part.abs().pow(3).sum(dim=1) for part in (head, by, tail))
     assert isinstance(sizes, torch.Tensor)

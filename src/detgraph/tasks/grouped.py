@@ -43,7 +43,8 @@ class GroupedTask(EntityTask):
         """``main``: of all answers; ``n3``, ``relation`` and ``sn``, each with its weight."""
         training = self.config.training
         entities = self.model.entity(batch.entities)
-        states = self.model(batch, entities)
+        sources = self.model(batch, entities).index_select(0, batch.group)  # (questions, channels)
+        states = self.model.ask(sources, batch.relation)
         if self.draws_rivals:
             extra = self.weight_of_rivals(batch, entities)
             main = answer_loss(
@@ -53,11 +54,9 @@ class GroupedTask(EntityTask):
             everyone, answer = self.table, batch.entities[batch.answer]
             main = answer_loss(states, everyone, batch.question, answer, training.label_smoothing, None)
         losses = {"main": main}
-        asked = batch.relations >= 0
-        source = batch.source[:, None].expand_as(batch.relations)[asked][batch.question]  # (answers,)
-        relation = batch.relations[asked][batch.question]
-        head, tail = entities.index_select(0, source), entities.index_select(0, batch.answer)
-        if training.n3:
+        relation = batch.relation[batch.question]  # (answers,)
+        head, tail = sources.index_select(0, batch.question), entities.index_select(0, batch.answer)
+        if training.n3:  # of the source as it is encoded: what the encoder adds must not escape
             sizes = cubes(head) + cubes(self.model.relation(relation)) + cubes(tail)
             losses["n3"] = training.n3 * sizes.mean()
         if training.relation_weight:
@@ -107,14 +106,15 @@ class GroupedTask(EntityTask):
             part = groups[start : start + self.groups_a_batch]
             source = self.questions.source[part[:, 0]]
             around = self.surroundings.of(source, part, seed=int(rng.integers(2**62)))
-            relations = np.where(part >= 0, self.questions.relation[part], -1)
-            yield self.collate(source, relations, around, self.questions.answers(part[part >= 0]), rng)
+            asked = part[part >= 0]
+            questions = np.nonzero(part >= 0)[0], self.questions.relation[asked]
+            yield self.collate(source, around, questions, self.questions.answers(asked), rng)
 
     def collate(
         self,
         source: Integers,
-        relations: Integers,
         around: tuple[Integers, Integers],
+        questions: tuple[Integers, Integers],
         answers: tuple[Integers, Integers],
         rng: np.random.Generator | None = None,
     ) -> GroupBatch:
@@ -122,8 +122,8 @@ class GroupedTask(EntityTask):
 
         Args:
             source: (groups,).
-            relations: (groups, questions), -1 = none.
             around: neighbours and their relations, (groups, structural), -1 = none.
+            questions: group and relation.
             answers: number of the question, and entity.
             rng: of training; draws what is left out, and rivals if they are to be drawn.
         """
@@ -139,7 +139,7 @@ class GroupedTask(EntityTask):
         center, near, distant, answer = (
             np.where(part >= 0, np.searchsorted(present, part), -1) for part in named
         )
-        arrays = (entities, center, relations, near, around[1], distant, answers[0], answer)
+        arrays = (entities, center, near, around[1], distant, *questions, answers[0], answer)
         return GroupBatch(*map(torch.from_numpy, arrays)).to(self.device)
 
     def scored(self, asked: Integers, split: Split) -> Iterator[Scored]:
@@ -156,9 +156,10 @@ class GroupedTask(EntityTask):
             center = source[part[:, 0]]
             relations = np.where(part >= 0, relation[part], -1)
             around = self.surroundings.of(center, self.own_questions(center, relations, split), seed=0)
-            batch = self.collate(center, relations, around, nothing)
-            states = self.model(batch, self.model.entity(batch.entities))
             numbers = part[part >= 0]  # ascending, as the questions are sorted by source
+            batch = self.collate(center, around, (np.nonzero(part >= 0)[0], relation[numbers]), nothing)
+            sources = self.model(batch, self.model.entity(batch.entities))
+            states = self.model.ask(sources[batch.group], batch.relation)
             here = slice(*np.searchsorted(question, [numbers[0], numbers[-1] + 1]))
             yield Scored(states @ self.table.t(), asked[here], question[here] - numbers[0])
 
@@ -185,14 +186,16 @@ class GroupedTask(EntityTask):
         batch = GroupBatch(
             entities=nothing,  # their embeddings are given
             source=torch.tensor([len(entities) - 1]),
-            relations=torch.tensor([[asked]]),
             neighbors=torch.arange(seen)[None],
             neighbor_relations=torch.from_numpy(relations)[None, :size],
             semantic=torch.arange(seen, seen + len(distant))[None],
+            group=nothing,
+            relation=nothing,
             question=nothing,
             answer=nothing,
         )
-        scores: Tensor = model(batch.to(self.device), entities)[0] @ self.table.t()
+        source = model(batch.to(self.device), entities)[0]
+        scores: Tensor = model.ask(source, torch.tensor(asked)) @ self.table.t()
         return scores
 
     def nearest(self, embedding: Tensor, exclude: Tensor) -> Tensor:
@@ -218,7 +221,7 @@ class GroupedTask(EntityTask):
     def memory(self) -> int:
         """States of all tokens of a batch, and its scores."""
         model, training = self.config.model, self.config.training
-        tokens = training.group + model.max_neighbors + self.neighbors.k
+        tokens = 1 + model.max_neighbors + self.neighbors.k
         states = tokens * 12 * model.channels * model.layers
         candidates = min(training.candidates or len(self.data.entities), len(self.data.entities))
         return 4 * (self.groups_a_batch * states + 3 * training.batch_size * candidates)
