@@ -166,6 +166,7 @@ FULL: list[dict[str, Any]] = [
             "n3": 0.125,
             "relation_weight": 0.5,
             "encoder_rate": 0.25,
+            "warm_start": 2,
         },
     },
 ]

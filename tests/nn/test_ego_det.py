@@ -112,6 +112,7 @@ def test_another_entity_in_the_place_of_a_source_learns_nothing_from_it() -> Non
     grad = model.entity.weight.grad
     assert grad is not None
     assert grad.any(dim=1).nonzero().flatten().tolist() == [1, 2, 3, 7, 9]  # neighbours and the shown source
+    assert model.mask is not None
     assert model.mask.grad is not None
     assert model.mask.grad.any()
 

@@ -55,7 +55,7 @@ def test_a_batch_says_what_each_question_says_alone() -> None:
         together = run(model, batch)
         assert together.shape == (6, 8)
         alone = []
-        for group, relation in zip(batch.group.tolist(), batch.relation.split(1), strict=True):
+        for group, relation in zip(batch.group.tolist(), batch.relation[:, None].unbind(), strict=True):
             own = {field: getattr(batch, field)[[group]] for field in OF_A_GROUP}
             alone.append(run(model, batch._replace(**own, group=torch.zeros(1).long(), relation=relation)))
         torch.testing.assert_close(together, torch.cat(alone))

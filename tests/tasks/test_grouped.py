@@ -133,6 +133,23 @@ def test_overfits_a_handful_of_triples() -> None:
     assert found["mrr"] > task.trivial("train") + 0.3
 
 
+def test_a_warm_start_trains_complex_and_leaves_the_encoder_as_it_is() -> None:
+    task = grouped_task(training={"warm_start": 2, "n3": 0.1})
+    start = {name: tensor.clone() for name, tensor in task.state_dict().items()}
+    train(task, 2)
+    changed = {name for name, tensor in task.state_dict().items() if not torch.equal(tensor, start[name])}
+    assert changed == {"model.entity.weight", "model.relation.weight"}
+    batch = next(task.batches(1))
+    with torch.no_grad():
+        warm = task(batch)
+        next(task.batches(2))
+        assert set(task(batch)) == {*warm, "sn"}
+        torch.testing.assert_close(task(batch)["main"], warm["main"])  # the encoder still adds nothing
+    train(task, 3)
+    last = "model.det.layers.0.out.weight"
+    assert not torch.equal(task.state_dict()[last], start[last])
+
+
 def test_tables_and_encoder_learn_at_rates_of_their_own() -> None:
     task = grouped_task(training={"encoder_rate": 0.25})
     tables, others = task.parameter_groups()

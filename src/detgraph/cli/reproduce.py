@@ -8,9 +8,10 @@ import typer
 from rich.console import Console
 
 from detgraph.cli.compare import StudyBar
-from detgraph.cli.display import console
+from detgraph.cli.display import announce, console, run_training
 from detgraph.errors import DetError
-from detgraph.reproduce import TARGETS, find_target
+from detgraph.report.neighbors import tables
+from detgraph.reproduce import TARGETS, figure_neighbors, find_target
 from detgraph.reproduce.entries import read_entries
 from detgraph.reproduce.facts import count_facts
 from detgraph.reproduce.rendering import notes, terminal_table, write_files
@@ -25,7 +26,9 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 @app.command()
 def reproduce(
-    name: Annotated[str, typer.Argument(metavar="TARGET", help=f"One of {', '.join(TARGETS)}.")],
+    name: Annotated[
+        str, typer.Argument(metavar="TARGET", help=f"One of {', '.join((*TARGETS, figure_neighbors.NAME))}.")
+    ],
     recompute: Annotated[bool, typer.Option("--recompute", help="Train the runs that are missing.")] = False,
     runs: Annotated[
         int | None,
@@ -62,6 +65,11 @@ def reproduce(
     runs take hours: begin with a quick look at one data set,
     `det reproduce table-ablation --recompute --only cora --runs 1`.
     """
+    if name == figure_neighbors.NAME:
+        reproduce_neighbors(
+            Results(results) if results else None, output, recompute=recompute, as_json=as_json
+        )
+        return
     target = find_target(name)
     if only is not None:
         target = target.only([dataset.strip() for dataset in only.split(",")])
@@ -89,6 +97,32 @@ def reproduce(
         console.print(f"Studies: {source.path}; written: {' '.join(str(file) for file in files)}")
     if not finished:
         raise typer.Exit(130)
+
+
+def reproduce_neighbors(results: Results | None, output: Path, *, recompute: bool, as_json: bool) -> None:
+    """The figure of two entities, from one trained run each."""
+    source = results or (new_results() if recompute else committed_results())
+    if recompute:
+        for dataset, entity, folder, trainer in figure_neighbors.missing(source, output / "runs"):
+            if trainer is not None:
+                announce(trainer.task, trainer)
+                if run_training(trainer, folder.name) is None:
+                    raise typer.Exit(130)
+            figure_neighbors.keep_example(source, dataset, entity, folder)
+    examples = figure_neighbors.read_examples(source)
+    if as_json:
+        for dataset, found in examples.items():
+            print(json.dumps({"dataset": dataset, **found.record()}, ensure_ascii=False))
+        return
+    for dataset, _ in figure_neighbors.EXAMPLES:
+        if dataset in examples:
+            for table in tables(examples[dataset]):
+                console.print(table)
+        else:
+            console.print(f"{dataset}: not run")
+    if examples:
+        files = figure_neighbors.write_files(examples, output)
+        console.print(f"Studies: {source.path}; written: {' '.join(str(file) for file in files)}")
 
 
 def train(target: Target, source: Results, runs: int | None, jobs: int, screen: Console) -> bool:

@@ -146,11 +146,13 @@ class EntityTrainingConfig(SelfSupervisedTrainingConfig):
     """With model.composition=complex: weight of the cubed sizes of embeddings."""
     relation_weight: Annotated[float, Field(ge=0)] = 0.0
     """With model.composition=complex: weight of predicting the relation between two entities, too."""
+    warm_start: Annotated[int, Field(ge=0)] = 0
+    """With model.composition=complex: epochs without the encoder, as ComplEx."""
     encoder_rate: Annotated[float, Field(gt=0)] = 1.0
     """Learning rate of all parameters but the tables of entities and relations, as a share of theirs."""
 
 
-GROUPED_ONLY: tuple[str, ...] = ("group", "n3", "relation_weight")
+GROUPED_ONLY: tuple[str, ...] = ("group", "n3", "relation_weight", "warm_start")
 EGO_ONLY: tuple[str, ...] = ("answers", "source")
 
 

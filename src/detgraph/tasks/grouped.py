@@ -36,6 +36,7 @@ class GroupedTask(EntityTask):
             encoding=model.encoding(share_layers=True),
         )
         super().__init__(data, config, network)
+        self.warming_up = False
         self.questions = Questions.of(data.train, relations)
         self.surroundings = Surroundings(self.questions, len(data.entities), model.max_neighbors, model.mask)
 
@@ -43,7 +44,9 @@ class GroupedTask(EntityTask):
         """``main``: of all answers; ``n3``, ``relation`` and ``sn``, each with its weight."""
         training = self.config.training
         entities = self.model.entity(batch.entities)
-        sources = self.model(batch, entities).index_select(0, batch.group)  # (questions, channels)
+        # What the encoder adds starts at nil: without it, the model is the same.
+        encoded = entities.index_select(0, batch.source) if self.warming_up else self.model(batch, entities)
+        sources = encoded.index_select(0, batch.group)  # (questions, channels)
         states = self.model.ask(sources, batch.relation)
         if self.draws_rivals:
             extra = self.weight_of_rivals(batch, entities)
@@ -61,7 +64,7 @@ class GroupedTask(EntityTask):
             losses["n3"] = training.n3 * sizes.mean()
         if training.relation_weight:
             losses["relation"] = training.relation_weight * self.relation_loss(head, tail, relation)
-        if self.wants_neighbor_loss:
+        if self.wants_neighbor_loss and not self.warming_up:
             sn = self.neighbor_loss(batch.source, batch.neighbors, entities, batch.entities)
             losses["sn"] = training.sn_weight * sn
         return losses
@@ -101,6 +104,7 @@ class GroupedTask(EntityTask):
     def batches(self, epoch: int) -> Iterator[GroupBatch]:
         """All training questions; groups are drawn anew in each epoch."""
         rng = self.rng(epoch)
+        self.warming_up = epoch < self.config.training.warm_start
         groups = group(self.questions.source, self.config.training.group, rng)
         for start in range(0, len(groups), self.groups_a_batch):
             part = groups[start : start + self.groups_a_batch]
