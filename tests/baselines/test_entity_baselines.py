@@ -7,6 +7,7 @@ from torch.nn import functional
 
 from detgraph.config import EntityConfig, parse_config
 from detgraph.config.baselines import ENTITY_BASELINES
+from detgraph.errors import DetError
 from detgraph.tasks import EntityBaselineTask
 
 pytest.importorskip("pykeen", reason="pykeen is not installed: it is an extra")
@@ -56,6 +57,24 @@ def test_the_loss_is_that_of_every_answer_among_all() -> None:
     smooth = baseline_task("complex", label_smoothing=0.2)
     expected = functional.cross_entropy(scores[batch.question], batch.answer, label_smoothing=0.2)
     torch.testing.assert_close(smooth(batch)["main"], expected)
+
+
+@pytest.mark.parametrize("candidates", [None, 4])
+def test_n3_of_complex(candidates: int | None) -> None:
+    task = baseline_task("complex", n3=0.5, candidates=candidates)
+    batch = next(task.batches(0))
+    weight = task.model.inner.entity_representations[0](torch.arange(12))  # complex numbers
+    relation = task.model.inner.relation_representations[0](torch.arange(4))
+    entities = torch.arange(12) if batch.candidates is None else batch.candidates
+    expected = []
+    for question, answer in zip(batch.question.tolist(), batch.answer.tolist(), strict=True):
+        asked = int(batch.relation[question])
+        number = 2 * asked if asked < 2 else 2 * (asked - 2) + 1
+        parts = [weight[batch.source[question]], relation[number], weight[entities[answer]]]
+        expected.append(torch.stack([part.abs().pow(3).sum() for part in parts]).sum())
+    torch.testing.assert_close(task(batch)["n3"], 0.5 * torch.stack(expected).mean())
+    with pytest.raises(DetError, match=r"training\.n3 has no effect with baseline\.name=transe"):
+        baseline_task("transe", n3=0.5)
 
 
 def test_candidates_hold_the_answers() -> None:

@@ -2,6 +2,7 @@
 
 import logging
 import warnings
+from functools import partial
 from typing import Any
 
 import torch
@@ -46,8 +47,16 @@ class PykeenModel(nn.Module):
         )
         self.relations = len(data.relations)
         options: dict[str, Any] = {"embedding_dim": config.channels}
-        if config.name == "complex":  # PyKEEN counts complex numbers, and its own decay is for other losses
-            options = {"embedding_dim": config.channels // 2, "regularizer": None}
+        if (
+            config.name == "complex"
+        ):  # PyKEEN counts complex numbers; its decay and start are for other losses
+            small = partial(nn.init.normal_, std=0.05)
+            options = {
+                "embedding_dim": config.channels // 2,
+                "regularizer": None,
+                "entity_initializer": small,
+                "relation_initializer": small,
+            }
         elif config.name == "rotate":
             options = {"embedding_dim": config.channels // 2}
         self.inner = getattr(models, CLASSES[config.name])(
@@ -62,10 +71,19 @@ class PykeenModel(nn.Module):
             relation: (questions,) r + R asks for the head.
             candidates: (candidates,) entities.
         """
-        # PyKEEN has each relation and its inverse side by side.
-        number = 2 * (relation % self.relations) + relation // self.relations
-        scores: Tensor = self.inner.score_t(torch.stack([source, number], dim=1), tails=candidates)
+        asked = torch.stack([source, self.number(relation)], dim=1)
+        scores: Tensor = self.inner.score_t(asked, tails=candidates)
         return scores
+
+    def number(self, relation: Tensor) -> Tensor:
+        """As PyKEEN counts, which has each relation and its inverse side by side."""
+        return 2 * (relation % self.relations) + relation // self.relations
+
+    def cubes(self, source: Tensor, relation: Tensor, answer: Tensor) -> Tensor:
+        """``Σ_d |x_d|³`` of all three embeddings of ComplEx, (triples,)."""
+        entity, by = self.inner.entity_representations[0], self.inner.relation_representations[0]
+        parts = (entity(source), by(self.number(relation)), entity(answer))
+        return torch.stack([part.abs().pow(3).sum(dim=-1) for part in parts]).sum(dim=0)
 
     def after_step(self) -> None:
         """What the model does to its parameters after an update, e.g. bring them back to length one."""

@@ -143,7 +143,7 @@ class EntityTrainingConfig(SelfSupervisedTrainingConfig):
     candidates: Count | None = None
     """With model.composition=complex: random entities that compete with those of a batch; default: all."""
     n3: Annotated[float, Field(ge=0)] = 0.0
-    """With model.composition=complex: weight of the cubed sizes of embeddings."""
+    """With model.composition=complex or the baseline ComplEx: weight of the cubed sizes of embeddings."""
     relation_weight: Annotated[float, Field(ge=0)] = 0.0
     """With model.composition=complex: weight of predicting the relation between two entities, too."""
     warm_start: Annotated[int, Field(ge=0)] = 0
@@ -233,7 +233,10 @@ class EntityConfig(Section):
             _check_unused(self, self.baseline.name)
         cause, idle = f"model.composition={self.model.composition}", EGO_ONLY
         if self.baseline is not None:
-            cause, idle = "baselines", (*GROUPED_ONLY, *EGO_ONLY, "context_dropout")
+            cause = f"baseline.name={self.baseline.name}"
+            idle = (*GROUPED_ONLY, *EGO_ONLY, "context_dropout")
+            if self.baseline.name == "complex":
+                idle = tuple(name for name in idle if name != "n3")
         elif self.model.composition == "transformer":
             idle = (*GROUPED_ONLY, "candidates")
         for name in idle:

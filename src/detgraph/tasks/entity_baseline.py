@@ -30,7 +30,7 @@ class QuestionBatch(NamedTuple):
 
 
 class EntityBaselineTask(EntityTask):
-    """Triples → a model of PyKEEN → softmax cross-entropy of all answers."""
+    """Triples → a model of PyKEEN → softmax cross-entropy of all answers, and N3 of ComplEx."""
 
     model: PykeenModel
 
@@ -40,7 +40,7 @@ class EntityBaselineTask(EntityTask):
         self.questions = Questions.of(data.train, len(data.relations))
 
     def forward(self, batch: QuestionBatch) -> dict[str, Tensor]:
-        """``main``: mean over all answers."""
+        """``main``: mean over all answers; ``n3``."""
         self.model.after_step()  # of the step before
         scores = self.model(batch.source, batch.relation, batch.candidates) + batch.extra
         likely = scores.log_softmax(dim=1)
@@ -48,7 +48,12 @@ class EntityBaselineTask(EntityTask):
         main = -(1 - smoothing) * likely[batch.question, batch.answer].mean()
         if smoothing:
             main = main - smoothing * likely.mean(dim=1)[batch.question].mean()
-        return {"main": main}
+        losses = {"main": main}
+        if self.config.training.n3:
+            answer = batch.answer if batch.candidates is None else batch.candidates[batch.answer]
+            source, relation = batch.source[batch.question], batch.relation[batch.question]
+            losses["n3"] = self.config.training.n3 * self.model.cubes(source, relation, answer).mean()
+        return losses
 
     def steps(self) -> int:
         """Batches an epoch."""
