@@ -83,6 +83,9 @@ def test_the_figure(
     assert "elsewhere: not run" in answer.out
     for kind in ("md", "json", "svg", "png"):
         assert Path(f"reproduced/figure-neighbors.{kind}").stat().st_size > 0
+    answer = det(capsys, "reproduce", "figure-neighbors", "--only", "umls")
+    assert answer.code == 2
+    assert "--only and --runs are for other targets" in answer.err
     answer = det(capsys, "reproduce", "figure-neighbors", "--results", str(studies), "--json")
     (record,) = map(json.loads, answer.out.splitlines())
     assert record["dataset"] == label

@@ -47,9 +47,8 @@ class PykeenModel(nn.Module):
         )
         self.relations = len(data.relations)
         options: dict[str, Any] = {"embedding_dim": config.channels}
-        if (
-            config.name == "complex"
-        ):  # PyKEEN counts complex numbers; its decay and start are for other losses
+        if config.name == "complex":
+            # PyKEEN counts complex numbers; its own decay and start are for other losses.
             small = partial(nn.init.normal_, std=0.05)
             options = {
                 "embedding_dim": config.channels // 2,

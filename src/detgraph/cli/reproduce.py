@@ -66,6 +66,8 @@ def reproduce(
     `det reproduce table-ablation --recompute --only cora --runs 1`.
     """
     if name == figure_neighbors.NAME:
+        if only is not None or runs is not None:
+            raise DetError(f"{name} is of one run on each data set: --only and --runs are for other targets.")
         reproduce_neighbors(
             Results(results) if results else None, output, recompute=recompute, as_json=as_json
         )
