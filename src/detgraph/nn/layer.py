@@ -243,6 +243,7 @@ class DualEncoderLayer(nn.Module):
             return LayerOutput(
                 self.finish(x, attended), states, z, weights, weights if self.uses_semantic else None
             )
+        maps_last = self.maps_last(x, first)
         if first is not None:
             assert isinstance(neighborhood, Dense)
             neighborhood, x = neighborhood.first(first), x[:, :first]
@@ -252,6 +253,8 @@ class DualEncoderLayer(nn.Module):
         weights = self.combine(structural, semantic)
         weights = self.attention_dropout(weights)
         attended = neighborhood.aggregate(weights, value)  # (..., heads, channels)
+        if maps_last:
+            attended = torch.einsum("bfhd,hcd->bfhc", attended, self.by_head(self.value))
         if self.hops > 1:
             reached = [value, attended]
             for _ in range(1, self.hops):
@@ -296,8 +299,26 @@ class DualEncoderLayer(nn.Module):
             query = split if first is None else split[:, :first]
             return query, split, split, split_heads(projected, self.semantic_heads)
         query = split_heads(self.query(x if first is None else x[:, :first]), self.heads)
+        if self.maps_last(x, first):
+            one_head = functional.pad(x, (0, 1), value=1.0)[:, :, None]  # the last number stands for biases
+            query = torch.einsum("bfhc,hcd->bfhd", query, self.by_head(self.key))
+            return query, one_head, one_head, split_heads(x, self.semantic_heads)
         key, value = split_heads(self.key(x), self.heads), split_heads(self.value(x), self.heads)
         return query, key, value, split_heads(x, self.semantic_heads)
+
+    def maps_last(self, x: Tensor, first: int | None) -> bool:
+        """Whether so few nodes attend that keys and values of all nodes would be a waste.
+
+        ``q · (K x_j) = (Kᵀ q) · x_j`` and ``Σ_j a_j V x_j = V Σ_j a_j x_j``: K and V then map these few alone.
+        """
+        few = first is not None and 2 * first <= x.size(1)
+        return few and self.block != "plain" and self.structural_form == "dot"
+
+    def by_head(self, linear: nn.Linear) -> Tensor:
+        """The weight of a linear map with its bias as a last column, (heads, channels, in_channels + 1)."""
+        return torch.cat([linear.weight, linear.bias[:, None]], dim=1).view(
+            self.heads, self.head_channels, -1
+        )
 
     def attention(
         self,

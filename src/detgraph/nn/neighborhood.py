@@ -81,6 +81,9 @@ class Dense(Neighborhood):
 
     @override
     def dot(self, a: Tensor, b: Tensor) -> Tensor:
+        if b.size(2) == 1:  # all heads of a see the same b: one product instead of a copy for each
+            by_head = a.transpose(1, 2)
+            return (by_head.flatten(1, 2) @ b[:, :, 0].mT).view(*by_head.shape[:3], -1)
         return a.transpose(1, 2) @ b.permute(0, 2, 3, 1)
 
     @override
@@ -99,6 +102,8 @@ class Dense(Neighborhood):
 
     @override
     def aggregate(self, weights: Tensor, values: Tensor) -> Tensor:
+        if values.size(2) == 1:
+            return (weights.flatten(1, 2) @ values[:, :, 0]).view(*weights.shape[:3], -1).transpose(1, 2)
         return (weights @ values.transpose(1, 2)).transpose(1, 2)
 
 
