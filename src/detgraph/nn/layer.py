@@ -309,7 +309,7 @@ class DualEncoderLayer(nn.Module):
     def maps_last(self, x: Tensor, first: int | None) -> bool:
         """Whether so few nodes attend that keys and values of all nodes would be a waste.
 
-        ``q · (K x_j) = (Kᵀ q) · x_j`` and ``Σ_j a_j V x_j = V Σ_j a_j x_j``: K and V then map these few alone.
+        ``q · (K x_j) = (Kᵀ q) · x_j`` and ``Σ_j a_j V x_j = V Σ_j a_j x_j``: K and V map these few only.
         """
         few = first is not None and 2 * first <= x.size(1)
         return few and self.block != "plain" and self.structural_form == "dot"
