@@ -15,6 +15,7 @@ TAUGHT = {
     "resume": ("FOLDER", "run folder", "checkpoint"),
     "evaluate": ("FOLDER", "--split", "--json", "train|valid|test"),
     "predict": ("RUN", "TABLE", "--output", "--smiles-column", "--bad-rows", "nan|skip|fail", "--prefix"),
+    "neighbors": ("FOLDER", "ENTITY", "--top", "--output", "--json", "f_s", "Nintendo"),
     "submit": ("RUN", "--output", "leaderboard"),
     "compare": ("CONFIG", "KEY=VALUE", "--models", "--seeds", "--jobs", "--output", "paired t-test"),
     "reproduce": ("table-nodes", "figure-tau", "--recompute", "--runs", "--only", "--json", "not run"),
