@@ -225,9 +225,7 @@ def test_as_many_labels_as_a_node_has() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_micro_f1_is_that_of_sklearn(seed: int) -> None:
-    metrics = pytest.importorskip(
-        "sklearn.metrics", reason="sklearn.metrics is not installed: only a referee"
-    )
+    metrics = pytest.importorskip("sklearn.metrics", reason="no sklearn: only a referee")
     rng = np.random.default_rng(seed)
     predicted, y = rng.random((17, 6)) < 0.3, rng.random((17, 6)) < 0.4
     ours = micro_f1(torch.from_numpy(predicted), torch.from_numpy(y))

@@ -8,13 +8,12 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import matplotlib
-
 from detgraph.config import load_config
 from detgraph.errors import DetError
-from detgraph.files import atomic_path, write_text
+from detgraph.files import write_text
 from detgraph.recipes import recipe_path
 from detgraph.report.neighbors import Neighborhood, draw, markdown, neighborhood
+from detgraph.reproduce.rendering import save_figure
 from detgraph.reproduce.results import Results
 from detgraph.tasks import EntityTask
 from detgraph.training import RunFolder, Trainer
@@ -77,21 +76,12 @@ def keep_example(results: Results, dataset: str, entity: str, folder: Path) -> N
 
 def write_files(examples: Examples, output: Path) -> list[Path]:
     """Text, numbers and pictures in a folder."""
-    files = [output / f"{NAME}.{kind}" for kind in ("md", "json", "svg", "png")]
+    page, data = output / f"{NAME}.md", output / f"{NAME}.json"
     parts = "\n\n".join(markdown(found) for found in examples.values())
-    write_text(files[0], f"# {TITLE}\n\n{CAPTION}\n\n![{TITLE}]({NAME}.svg)\n\n{parts}\n")
-    records = {name: found.record() for name, found in examples.items()}
-    write_text(
-        files[1], json.dumps({"target": NAME, "examples": records}, indent=1, ensure_ascii=False) + "\n"
-    )
-    figure = draw(list(examples.values()))
-    for file in files[2:]:
-        kind = file.suffix[1:]
-        # A fixed salt and no date: the same numbers give the same file.
-        with atomic_path(file) as temporary, matplotlib.rc_context({"svg.hashsalt": NAME}):
-            metadata = {"Date": None} if kind == "svg" else None
-            figure.savefig(temporary, format=kind, dpi=160, metadata=metadata)
-    return files
+    write_text(page, f"# {TITLE}\n\n{CAPTION}\n\n![{TITLE}]({NAME}.svg)\n\n{parts}\n")
+    content = {"target": NAME, "examples": {name: found.record() for name, found in examples.items()}}
+    write_text(data, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    return [page, data, *save_figure(draw(list(examples.values())), NAME, output)]
 
 
 def _file(results: Results) -> Path:

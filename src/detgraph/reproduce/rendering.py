@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib
+from matplotlib.figure import Figure
 from rich.table import Table
 
 from detgraph.files import atomic_path, write_text
@@ -98,14 +99,20 @@ def write_files(target: Target, entries: Sequence[Entry], output: Path) -> list[
     write_text(data, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     files = [page, data]
     if target.figure is not None:
-        figure = target.figure(target, entries)
-        for kind in ("svg", "png"):
-            path = output / f"{target.name}.{kind}"
-            # A fixed salt and no date: the same numbers give the same file.
-            with atomic_path(path) as temporary, matplotlib.rc_context({"svg.hashsalt": target.name}):
-                metadata = {"Date": None} if kind == "svg" else None
-                figure.savefig(temporary, format=kind, dpi=160, metadata=metadata)
-            files.append(path)
+        files += save_figure(target.figure(target, entries), target.name, output)
+    return files
+
+
+def save_figure(figure: Figure, name: str, output: Path) -> list[Path]:
+    """Write a figure as SVG and PNG; the same numbers give the same file."""
+    files = [output / f"{name}.{kind}" for kind in ("svg", "png")]
+    for file in files:
+        kind = file.suffix[1:]
+        # A fixed salt and no date.
+        with atomic_path(file) as temporary, matplotlib.rc_context({"svg.hashsalt": name}):
+            figure.savefig(
+                temporary, format=kind, dpi=160, metadata={"Date": None} if kind == "svg" else None
+            )
     return files
 
 
