@@ -83,6 +83,14 @@ def test_the_figure(
     assert "elsewhere: not run" in answer.out
     for kind in ("md", "json", "svg", "png"):
         assert Path(f"reproduced/figure-neighbors.{kind}").stat().st_size > 0
+    file = studies / "figure-neighbors-examples.json"
+    whole = file.read_text(encoding="utf-8")
+    for damaged in ("{}", '{"examples": [1]}', '{"examples": {"umls": {}}}', "{"):
+        file.write_text(damaged, encoding="utf-8")
+        answer = det(capsys, "reproduce", "figure-neighbors", "--results", str(studies))
+        assert answer.code == 2
+        assert file.name in answer.err
+    file.write_text(whole, encoding="utf-8")
     answer = det(capsys, "reproduce", "figure-neighbors", "--only", "umls")
     assert answer.code == 2
     assert "--only and --runs are for other targets" in answer.err

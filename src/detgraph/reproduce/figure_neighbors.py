@@ -37,7 +37,13 @@ def read_examples(results: Results) -> Examples:
     file = _file(results)
     if not file.is_file():
         return {}
-    return {name: Neighborhood.from_record(record) for name, record in read_json(file)["examples"].items()}
+    try:
+        records = read_json(file)["examples"].items()
+        return {name: Neighborhood.from_record(record) for name, record in records}
+    except (KeyError, TypeError, AttributeError):
+        raise DetError(
+            f"{file} holds no examples. Move it away, or choose another folder with --results."
+        ) from None
 
 
 def missing(results: Results, runs: Path) -> Iterator[tuple[str, str, Path, Trainer | None]]:
