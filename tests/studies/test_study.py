@@ -16,8 +16,9 @@ from detgraph.config import Config, parse_config
 from detgraph.errors import DetError, unknown_name
 from detgraph.studies import Study, StudyObserver, complete
 from detgraph.studies.study import Outcome
-from detgraph.training import Interrupted
+from detgraph.training import Interrupted, RunFolder
 from detgraph.training.launch import start
+from detgraph.training.run import InUse
 
 
 def study(folder: Path, model: str = "det", config: Config | None = None) -> Study:
@@ -118,6 +119,17 @@ def test_interrupted_within_a_run_and_gone_on(tmp_path: Path) -> None:
     assert not (tmp_path / "unfinished").exists()
     complete([whole], range(3))
     assert numbers(one) == numbers(whole)
+
+
+def test_a_run_that_another_process_trains_is_not_touched(tmp_path: Path) -> None:
+    one = study(tmp_path)
+    with pytest.raises(Interrupted):
+        complete([one], range(3), observer=AtFirstStepOfSecondRun())
+    with RunFolder(one.unfinished(1)).alone(), pytest.raises(InUse, match="another process is training"):
+        complete([one], range(3))
+    assert (one.unfinished(1) / "config.yaml").is_file()
+    complete([one], range(3))
+    assert list(one.runs()) == [0, 1, 2]
 
 
 def test_what_a_kill_left_behind_does_not_stand_in_the_way(tmp_path: Path) -> None:

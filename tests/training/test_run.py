@@ -9,7 +9,7 @@ from tiny_runs import tiny_config
 from detgraph.errors import DetError
 from detgraph.training import RunFolder
 from detgraph.training.launch import free_folder, load_run, resume, start
-from detgraph.training.run import PACKAGES, save_tensors, versions
+from detgraph.training.run import PACKAGES, InUse, save_tensors, versions
 
 
 def test_create_writes_the_configuration_that_open_reads(tmp_path: Path) -> None:
@@ -19,6 +19,17 @@ def test_create_writes_the_configuration_that_open_reads(tmp_path: Path) -> None
     assert run.config() == config
     assert (run.metrics(), run.result()) == ([], None)
     assert json.loads(run.versions_file.read_text()) == versions()
+
+
+def test_one_process_at_a_time(tmp_path: Path) -> None:
+    trainer = start(tiny_config("node", tmp_path), tmp_path / "run")
+    with (
+        RunFolder(tmp_path / "run").alone(),
+        pytest.raises(InUse, match=r"another process is training .*run\. Wait for it to end"),
+    ):
+        trainer.train()
+    assert trainer.train().epochs > 0
+    assert not trainer.run.lock_file.exists()
 
 
 def test_a_folder_with_a_run_is_left_alone(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from detgraph.studies.study import Outcome, Study
 from detgraph.training import Interrupted, Observer, RunFolder, Trainer
 from detgraph.training.interrupt import StopRequest
 from detgraph.training.launch import resume, start
+from detgraph.training.run import InUse
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
 POLL_SECONDS = 0.2  # how soon a stop request is noticed
@@ -98,6 +99,8 @@ def go_on(study: Study, seed: int, observer: Observer) -> Outcome:
     trainer = resume(folder) if begun.config_file.exists() else start(config, folder)
     try:
         return outcome_of(trainer, observer)
+    except InUse:
+        raise
     except DetError:  # what diverged once would do so again
         remove(folder)
         raise

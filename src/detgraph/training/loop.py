@@ -92,16 +92,18 @@ class Trainer:
 
         Raises:
             Interrupted: on Ctrl-C or SIGTERM, after saving a checkpoint.
+            InUse: if another process trains this run.
         """
         progress, config, observer = self.progress, self.config, observer or Observer()
-        self.run.keep_metrics_before(progress.epoch)
-        with StopRequest() as stop:
-            while not self.at_end() and (config.patience is None or progress.stale < config.patience):
-                self.train_epoch(stop, observer)
-                observer.epoch(self.finish_epoch())
-                self.save_if_due(stop)
-        self.save()  # the last evaluations can take long, too
-        return self.finish()
+        with self.run.alone():
+            self.run.keep_metrics_before(progress.epoch)
+            with StopRequest() as stop:
+                while not self.at_end() and (config.patience is None or progress.stale < config.patience):
+                    self.train_epoch(stop, observer)
+                    observer.epoch(self.finish_epoch())
+                    self.save_if_due(stop)
+            self.save()  # the last evaluations can take long, too
+            return self.finish()
 
     def train_epoch(self, stop: StopRequest, observer: Observer) -> None:
         """Select neighbours where due, then one pass over the batches not yet done."""

@@ -3,11 +3,14 @@
 import json
 import platform
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -17,6 +20,10 @@ from detgraph.errors import DetError
 from detgraph.files import atomic_path, write_text
 
 PACKAGES = ("detgraph", "torch", "torch_geometric", "numpy", "rdkit", "numba", "lightning-fabric")
+
+
+class InUse(DetError):
+    """Another process is training the run."""
 
 
 class RunFolder:
@@ -33,6 +40,7 @@ class RunFolder:
         self.result_file = path / "result.json"
         self.checkpoint_file = path / "checkpoint.safetensors"
         self.report_file = path / "report.html"
+        self.lock_file = path / ".lock"
 
     @classmethod
     def create(cls, path: Path, config: Config) -> "RunFolder":
@@ -63,6 +71,27 @@ class RunFolder:
         if not run.config_file.is_file():
             raise DetError(f"{path} is not a run folder: it has no config.yaml.")
         return run
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other processes from training the same run meanwhile.
+
+        Raises:
+            InUse: if one does so already.
+        """
+        lock = FileLock(self.lock_file)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise InUse(
+                f"another process is training {self.path}. Wait for it to end, or stop it first."
+            ) from None
+        try:
+            yield
+        finally:
+            lock.release()
+            if self.result_file.exists():  # nobody trains a finished run
+                self.lock_file.unlink(missing_ok=True)
 
     def config(self) -> Config:
         """The configuration the run was made with."""
