@@ -16,4 +16,5 @@ def complex_product(a: Tensor, b: Tensor) -> Tensor:
 def cubes(x: Tensor) -> Tensor:
     """``Σ_d |x_d|³`` of complex vectors (rows, channels): what N3 keeps small, (rows,)."""
     real, imaginary = x.chunk(2, dim=-1)
-    return (real.square() + imaginary.square() + 1e-12).pow(1.5).sum(dim=-1)
+    square = real.square() + imaginary.square() + 1e-12
+    return (square * square.sqrt()).sum(dim=-1)  # a power of 1.5 takes twice the time
