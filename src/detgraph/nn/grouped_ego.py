@@ -102,22 +102,17 @@ class GroupedEgoDET(nn.Module):
             batch: the questions.
             entities: (local, channels) embeddings of the batch's entities.
         """
-        source = entities.index_select(0, batch.source)[:, None]  # (groups, 1, channels)
+        places = torch.cat([batch.source[:, None], batch.neighbors, batch.semantic], dim=1)
+        # (groups, 1 + N + S, channels), which ⊖ compares; read at once, as each reading has its own gradient.
+        states = entities.index_select(0, places.clamp(min=0).flatten()).view(*places.shape, -1)
+        source, context = states[:, :1], states[:, 1:]
         # The inverse of r is r + R, that of r + R is r.
         back = (batch.neighbor_relations.clamp(min=0) + self.relations) % (2 * self.relations)
-        near, far = (
-            entities.index_select(0, places.clamp(min=0).flatten()).view(*places.shape, entities.size(1))
-            for places in (batch.neighbors, batch.semantic)
-        )
-        context = torch.cat(
-            [
-                complex_product(near, self.relation(back)) + self.role[0],
-                complex_product(far, self.relation.weight[-1]) + self.role[1],
-            ],
-            dim=1,
-        )
-        tokens = torch.cat([source, self.input_dropout(context)], dim=1)  # (groups, 1 + N + S, channels)
-        states = torch.cat([source, near, far], dim=1)  # what ⊖ compares
+        relations = torch.cat([back, torch.full_like(batch.semantic, 2 * self.relations)], dim=1)
+        near, far = batch.neighbors.size(1), batch.semantic.size(1)
+        role = torch.cat([self.role[:1].expand(near, -1), self.role[1:].expand(far, -1)])
+        context = complex_product(context, self.relation(relations)) + role
+        tokens = torch.cat([source, self.input_dropout(context)], dim=1)
         encoded = self.det(tokens, self.neighborhood(batch), semantic_states=states, first=1)
         out: Tensor = encoded.x[:, 0]
         return out
