@@ -112,6 +112,7 @@ EGO_MODEL = {
     "max_neighbors": 3,
     "score_dropout": 0.55,
     "mask": "pair",
+    "votes": 0.5,
 }
 TRIPLE_FILES = {
     "train": "train.tsv",

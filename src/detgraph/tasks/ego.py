@@ -15,7 +15,7 @@ from detgraph.nn.answer_loss import answer_loss
 from detgraph.tasks.base import Split
 from detgraph.tasks.contexts import Contexts, queries
 from detgraph.tasks.entity import EntityTask, Scored
-from detgraph.tasks.groups import Integers, Questions, Surroundings
+from detgraph.tasks.groups import Integers, Surroundings
 
 
 class EgoTask(EntityTask):
@@ -40,7 +40,6 @@ class EgoTask(EntityTask):
         super().__init__(data, config, network)
         # Only training triples are ever seen as context; the others are only filtered out of rankings.
         self.contexts = Contexts(data.train, len(data.entities), relations, model.max_neighbors, model.mask)
-        self.questions = Questions.of(data.train, relations)
         self.surroundings = Surroundings(self.questions, len(data.entities), model.max_neighbors, model.mask)
 
     def forward(self, batch: EgoBatch) -> dict[str, Tensor]:
@@ -120,7 +119,7 @@ class EgoTask(EntityTask):
         other = np.where(replaced, rng.integers(len(self.data.entities), size=len(source)), source)
         return np.where(chosen, np.where(masked, -1, other), source), np.flatnonzero(chosen)
 
-    def scored(self, asked: NDArray[np.int64], split: Split) -> Iterator[Scored]:
+    def model_scores(self, asked: NDArray[np.int64], split: Split) -> Iterator[Scored]:
         """A row of scores for each query."""
         rng = self.rng(0) if split == "train" else None  # training queries hide their own triple here, too
         size = self.config.training.batch_size

@@ -19,7 +19,9 @@ from detgraph.nn.network import pair_weights
 from detgraph.nn.semantic import SemanticOperator, neighbor_loss
 from detgraph.tasks.base import Metrics, Split, Task
 from detgraph.tasks.contexts import queries
+from detgraph.tasks.groups import Questions
 from detgraph.tasks.ranking import KnownAnswers, Ranking, ranks
+from detgraph.tasks.votes import Votes
 
 
 class Scored(NamedTuple):
@@ -45,6 +47,8 @@ class EntityTask(Task):
     def __init__(self, data: Triples, config: EntityConfig, model: nn.Module) -> None:
         super().__init__(config.seed, data.notes)
         self.data, self.config, self.model = data, config, model
+        self.questions = Questions.of(data.train, len(data.relations))
+        self.votes = Votes(self.questions, len(data.relations), config.model.votes)
         self.known = KnownAnswers(np.concatenate([data.train, data.valid, data.test]), len(data.relations))
         self.schedule = config.neighbors.schedule()
         edges = torch.from_numpy(np.unique(data.train[:, [0, 2]], axis=0).T.copy())
@@ -56,8 +60,34 @@ class EntityTask(Task):
         self.neighbors = SemanticNeighbors(k, edges, entities, config.neighbors.backend)
 
     @abstractmethod
+    def model_scores(self, asked: NDArray[np.int64], split: Split) -> Iterator[Scored]:
+        """What the model says to queries (source, relation, answer) of a split, a block at a time."""
+
     def scored(self, asked: NDArray[np.int64], split: Split) -> Iterator[Scored]:
-        """Scores for queries (source, relation, answer) of a split, a block at a time."""
+        """Scores for queries of a split, a block at a time: the model's, and votes of semantic neighbours."""
+        for block in self.model_scores(asked, split):
+            if self.neighbors.k and self.votes.strength:
+                _, first = np.unique(block.row, return_index=True)  # a query of each row
+                source, relation = block.asked[first, 0], block.asked[first, 1]
+                found = self.neighbors.found[torch.from_numpy(source)]
+                self.votes.add(
+                    block.scores, relation, found.numpy(), self.vote_weights(source, found).numpy()
+                )
+            yield block
+
+    def vote_weights(self, source: NDArray[np.int64], neighbors: Tensor) -> Tensor:
+        """``softmax_S(z)`` of the semantic encoder's scores, (rows, k); nil where there is no neighbour.
+
+        Args:
+            source: (rows,) entities.
+            neighbors: (rows, k) entities, -1 = none.
+        """
+        exists, table = neighbors >= 0, self.table
+        center = torch.from_numpy(source)[:, None].expand_as(neighbors)[exists]
+        pairs = Sparse.from_pairs(center.to(table.device), neighbors[exists].to(table.device), len(table))
+        z = torch.full(neighbors.shape, -torch.inf)
+        z[exists] = self.operator(table[:, None], pairs)[:, 0].float().cpu()
+        return z.softmax(dim=1).nan_to_num()
 
     def ranking(self, split: Split) -> Ranking:
         """Filtered ranks of both ends of every triple of ``split`` among all entities."""

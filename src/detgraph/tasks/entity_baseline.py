@@ -13,7 +13,7 @@ from detgraph.config import EntityConfig
 from detgraph.data.triples import Triples
 from detgraph.tasks.base import Split
 from detgraph.tasks.entity import EntityTask, Scored
-from detgraph.tasks.groups import Integers, Questions, with_rivals
+from detgraph.tasks.groups import Integers, with_rivals
 
 NUMBERS = 2**26  # that the scores of a block may take in between: models of distances hold all differences
 
@@ -37,7 +37,6 @@ class EntityBaselineTask(EntityTask):
     def __init__(self, data: Triples, config: EntityConfig) -> None:
         assert config.baseline is not None
         super().__init__(data, config, PykeenModel(config.baseline, data, config.seed))
-        self.questions = Questions.of(data.train, len(data.relations))
 
     def forward(self, batch: QuestionBatch) -> dict[str, Tensor]:
         """``main``: mean over all answers; ``n3``."""
@@ -81,7 +80,7 @@ class EntityBaselineTask(EntityTask):
             )
             yield QuestionBatch(source, relation, row, answers, candidates, added)
 
-    def scored(self, asked: Integers, split: Split) -> Iterator[Scored]:
+    def model_scores(self, asked: Integers, split: Split) -> Iterator[Scored]:
         """A row of scores for each query, in blocks that fit into memory."""
         del split  # the models look at no neighbourhood
         self.model.after_step()

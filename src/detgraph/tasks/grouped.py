@@ -16,7 +16,7 @@ from detgraph.nn.complex_product import complex_product, cubes
 from detgraph.nn.neighborhood import Sparse
 from detgraph.tasks.base import Split
 from detgraph.tasks.entity import EntityTask, Scored
-from detgraph.tasks.groups import Integers, Questions, Surroundings, group, with_rivals
+from detgraph.tasks.groups import Integers, Surroundings, group, with_rivals
 
 
 class GroupedTask(EntityTask):
@@ -37,7 +37,6 @@ class GroupedTask(EntityTask):
         )
         super().__init__(data, config, network)
         self.warming_up = False
-        self.questions = Questions.of(data.train, relations)
         self.surroundings = Surroundings(self.questions, len(data.entities), model.max_neighbors, model.mask)
 
     def forward(self, batch: GroupBatch) -> dict[str, Tensor]:
@@ -146,7 +145,7 @@ class GroupedTask(EntityTask):
         arrays = (entities, center, near, around[1], distant, *questions, answers[0], answer)
         return GroupBatch(*map(torch.from_numpy, arrays)).to(self.device)
 
-    def scored(self, asked: Integers, split: Split) -> Iterator[Scored]:
+    def model_scores(self, asked: Integers, split: Split) -> Iterator[Scored]:
         """A row of scores for each distinct question."""
         order = np.lexsort((asked[:, 1], asked[:, 0]))
         asked = asked[order]
