@@ -11,7 +11,7 @@ from detgraph.config import GraphConfig
 from detgraph.config.baselines import MOLECULE_BASELINES
 from detgraph.reproduce import find_target
 from detgraph.reproduce.entries import read_entries
-from detgraph.reproduce.rendering import markdown, terminal_table
+from detgraph.reproduce.rendering import markdown, terminal_tables
 from detgraph.reproduce.results import Results
 from detgraph.reproduce.target import Plan, Published, Target
 
@@ -83,4 +83,6 @@ def test_parameters_stand_beside_the_papers(tmp_path: Path) -> None:
     page = markdown(target, entries)
     assert "| DET, paper's configuration | 100 | 489,562 | 0.2000 (1) | 0.113 |" in page
     assert "| GCN | – | 505,079 | not run | 0.367 |" in page
-    assert [str(column.header) for column in terminal_table(target, entries).columns][1] == "parameters"
+    assert [str(column.header) for column in terminal_tables(target, entries, 80)[0].columns][
+        1
+    ] == "parameters"

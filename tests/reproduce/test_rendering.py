@@ -12,7 +12,7 @@ from study_files import write_study
 from detgraph.errors import DetError
 from detgraph.reproduce import TARGETS, find_target
 from detgraph.reproduce.entries import Entry, read_entries
-from detgraph.reproduce.rendering import markdown, notes, terminal_table, write_files
+from detgraph.reproduce.rendering import markdown, notes, terminal_tables, write_files
 from detgraph.reproduce.results import Results
 from detgraph.reproduce.target import ACCURACY, Cell, Column, Plan, Published, Target
 from detgraph.studies.statistics import paired
@@ -34,8 +34,18 @@ def entries(name: str, folder: Path) -> dict[tuple[str, str], Entry]:
 def text(target: Target, found: list[Entry], width: int = 200) -> str:
     console = Console(width=width)
     with console.capture() as capture:
-        console.print(terminal_table(target, found))
+        console.print(*terminal_tables(target, found, width))
     return capture.get()
+
+
+def test_a_wide_table_is_several_and_no_word_is_broken(tmp_path: Path) -> None:
+    target = find_target("table-kg")
+    found = read_entries(target, Results(tmp_path))
+    narrow, wide = text(target, found, width=80), text(target, found, width=300)
+    assert (narrow.count("TuckER"), wide.count("TuckER")) == (3, 1)
+    for words in ("DET, three hours of two cores", "FB15K-237", "mean rank ↓", "paper 1,706", "Kinships"):
+        assert words in narrow
+    assert max(len(line) for line in narrow.splitlines()) <= 80
 
 
 def test_table_of_nodes(tmp_path: Path) -> None:

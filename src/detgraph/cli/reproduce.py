@@ -14,7 +14,7 @@ from detgraph.report.neighbors import tables
 from detgraph.reproduce import TARGETS, figure_neighbors, find_target
 from detgraph.reproduce.entries import read_entries
 from detgraph.reproduce.facts import count_facts
-from detgraph.reproduce.rendering import notes, terminal_table, write_files
+from detgraph.reproduce.rendering import notes, terminal_tables, write_files
 from detgraph.reproduce.results import Results, committed_results, new_results
 from detgraph.reproduce.target import Target
 from detgraph.reproduce.training import trainable
@@ -92,7 +92,7 @@ def reproduce(
         for entry in entries:
             print(json.dumps(entry.record(), ensure_ascii=False))
     else:
-        console.print(terminal_table(target, entries))
+        console.print(*terminal_tables(target, entries, console.width), sep="\n")
         for line in notes(target, entries):
             console.print(f"- {line}")
         files = write_files(target, entries, output)

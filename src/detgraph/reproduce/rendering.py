@@ -18,21 +18,44 @@ NOT_RUN, NOT_COUNTED = "not run", "not counted"
 MOST_NAMED = 5  # rows in a note
 
 
-def terminal_table(target: Target, entries: Sequence[Entry]) -> Table:
-    """A cell holds our number above the paper's."""
-    heads = [f"{column.title}\n{_unit(target, column)}" for column in target.columns]
-    sizes = ["parameters"] if _shows_parameters(target) else []
-    table = Table("", *sizes, *heads, title=target.title, caption=target.caption)
-    for column in table.columns:
-        column.overflow = "fold"  # a number cut short would be another number
-    for section, rows in _sections(target, entries):
-        if section:
-            table.add_row(section, style="bold")
-        for model, row in rows:
-            size = ["\npaper ".join(_parameters(row))] if sizes else []
-            table.add_row(model, *size, *(_two_lines(entry) for entry in row))
-        table.add_section()
-    return table
+def terminal_tables(target: Target, entries: Sequence[Entry], width: int) -> list[Table]:
+    """A cell holds our number above the paper's; what is too wide for one table is several."""
+    sections = _sections(target, entries)
+    columns = [
+        [
+            f"{column.title}\n{_unit(target, column)}",
+            *(_two_lines(row[place]) for _, rows in sections for _, row in rows),
+        ]
+        for place, column in enumerate(target.columns)
+    ]
+    if _shows_parameters(target):
+        sizes = ("\npaper ".join(_parameters(row)) for _, rows in sections for _, row in rows)
+        columns.insert(0, ["parameters", *sizes])
+    labels = [model for _, rows in sections for model, _ in rows]
+    parts: list[list[list[str]]] = []
+    room = 0
+    for column in columns:
+        needed = _width(column)
+        if needed > room:
+            parts.append([])
+            room = width - _width([*labels, *(section for section, _ in sections)]) - 1
+        parts[-1].append(column)
+        room -= needed
+    tables = []
+    for part in parts:
+        table = Table("", *(column[0] for column in part))
+        for shown in table.columns:
+            shown.overflow = "fold"  # a number cut short would be another number
+        lines = iter(zip(labels, *(column[1:] for column in part), strict=True))
+        for section, rows in sections:
+            if section:
+                table.add_row(section, style="bold")
+            for _ in rows:
+                table.add_row(*next(lines))
+            table.add_section()
+        tables.append(table)
+    tables[0].title, tables[-1].caption = target.title, target.caption
+    return tables
 
 
 def markdown(target: Target, entries: Sequence[Entry]) -> str:
@@ -132,6 +155,11 @@ def _sections(target: Target, entries: Sequence[Entry]) -> list[tuple[str, list[
         )
         for section, rows in sections.items()
     ]
+
+
+def _width(texts: Sequence[str]) -> int:
+    """What a column takes in a terminal, with its margins and a line beside it."""
+    return 3 + max(len(line) for text in texts for line in text.split("\n"))
 
 
 def _shows_parameters(target: Target) -> bool:
