@@ -1,5 +1,6 @@
 """The neighbours of an entity by name: as text and JSON, and as a picture."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -120,6 +121,9 @@ def draw(entities: Sequence[Neighborhood]) -> Figure:
     figure = Figure(figsize=(6.4 * len(entities), 0.8 + 0.24 * rows), layout="constrained")
     for axes, found in zip(figure.subplots(1, len(entities), squeeze=False)[0], entities, strict=True):
         _panel(axes, found)
+    points, names = figure.axes[0].get_legend_handles_labels()
+    if points:
+        figure.legend(points, names, fontsize="x-small", loc="outside lower center", ncols=2)
     return figure
 
 
@@ -148,9 +152,7 @@ def _panel(axes: Axes, found: Neighborhood) -> None:
     for label, color in zip(axes.get_yticklabels(), colors, strict=True):
         label.set_color(color)
     axes.invert_yaxis()
-    axes.set(title=found.name, xlabel="bars: f_s of connected (blue) and distant (red) neighbours")
-    if axes.lines:
-        axes.legend(fontsize="x-small", frameon=False)
+    axes.set(title=_short(found.name), xlabel="bars: f_s of connected (blue) and distant (red) neighbours")
 
 
 def _drawn(found: Neighborhood) -> tuple[Neighbor, ...]:
@@ -158,8 +160,16 @@ def _drawn(found: Neighborhood) -> tuple[Neighbor, ...]:
 
 
 def _label(neighbor: Neighbor) -> str:
-    relation = "" if neighbor.relation is None else f" – {neighbor.relation.strip('/').split('/')[-1]}"
-    text = neighbor.name.split(",")[0] + relation
+    # Of a chain of relations the last one says most.
+    relation = (
+        "" if neighbor.relation is None else f" – {re.split('/|[.] ', neighbor.relation.strip('/'))[-1]}"
+    )
+    return _short(neighbor.name, relation)
+
+
+def _short(name: str, more: str = "") -> str:
+    """The name before the explanation that WordNet's have after a comma."""
+    text = name.split(",")[0] + more
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
