@@ -22,7 +22,7 @@ ROWS: tuple[tuple[str, str, tuple[float | None, ...]], ...] = (
     ("structural only", "structural", (None,) * 6),
     ("DET", "det", (0.376, 150, 0.281, 0.507, 2255, 0.465)),
 )
-LONG = "DET, three hours of two cores"
+NO_VOTES, LONG = "DET without votes", "DET, three hours of two cores"
 
 
 def table_kg() -> Target:
@@ -40,7 +40,11 @@ def table_kg() -> Target:
         cells=(
             *(cell for row in ROWS for cell in _cells(*row)),
             *(
-                Cell(dataset, LONG, _plan(dataset, "det-long", "det", ("training.minutes=180",)), measure.key)
+                Cell(dataset, label, _plan(dataset, f"det-{key}", "det", (changed,)), measure.key)
+                for label, key, changed in (
+                    (NO_VOTES, "no-votes", "model.votes=0"),
+                    (LONG, "long", "training.minutes=180"),
+                )
                 for dataset, _ in LARGE
                 for measure in MEASURES
             ),
