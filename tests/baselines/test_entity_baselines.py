@@ -5,6 +5,7 @@ import torch
 from builders import train, wheel
 from torch.nn import functional
 
+from detgraph.baselines.entities import LINEAR
 from detgraph.config import EntityConfig, parse_config
 from detgraph.config.baselines import ENTITY_BASELINES
 from detgraph.errors import DetError
@@ -97,3 +98,13 @@ def test_evaluation_does_not_depend_on_blocks(monkeypatch: pytest.MonkeyPatch) -
     whole = task.evaluate("test")
     monkeypatch.setattr("detgraph.tasks.entity_baseline.NUMBERS", 1)
     assert task.evaluate("test") == pytest.approx(whole)
+
+
+@pytest.mark.parametrize("name", sorted(LINEAR))
+@pytest.mark.parametrize("candidates", [None, torch.tensor([4, 0, 9])])
+def test_scores_are_those_of_pykeen(name: str, candidates: torch.Tensor | None) -> None:
+    task = baseline_task(name).eval()
+    source, relation = torch.tensor([3, 5, 0]), torch.tensor([1, 2, 3])
+    asked = torch.stack([source, task.model.number(relation)], dim=1)
+    expected = task.model.inner.score_t(asked, tails=candidates)
+    torch.testing.assert_close(task.model(source, relation, candidates), expected)

@@ -38,6 +38,7 @@ def batch_of() -> GroupBatch:
     """Three groups of up to three questions, with padding everywhere."""
     return GroupBatch(
         entities=torch.arange(ENTITIES),
+        extra=torch.empty(0),
         source=torch.tensor([0, 3, 5]),
         neighbors=torch.tensor([[1, 2], [4, -1], [-1, -1]]),
         neighbor_relations=torch.tensor([[0, 5], [3, -1], [-1, -1]]),

@@ -21,6 +21,9 @@ CLASSES = {
 }
 
 
+LINEAR = ("tucker", "compgcn")  # a score is a product with the tail, for which PyKEEN multiplies all pairs
+
+
 class PykeenModel(nn.Module):
     """A model of PyKEEN on our numbers of entities and relations, trained and evaluated by us.
 
@@ -45,7 +48,7 @@ class PykeenModel(nn.Module):
             num_relations=len(data.relations),
             create_inverse_triples=True,
         )
-        self.relations = len(data.relations)
+        self.relations, self.linear = len(data.relations), config.name in LINEAR
         options: dict[str, Any] = {"embedding_dim": config.channels}
         if config.name == "complex":
             # PyKEEN counts complex numbers; its own decay and start are for other losses.
@@ -70,8 +73,16 @@ class PykeenModel(nn.Module):
             relation: (questions,) r + R asks for the head.
             candidates: (candidates,) entities.
         """
-        asked = torch.stack([source, self.number(relation)], dim=1)
-        scores: Tensor = self.inner.score_t(asked, tails=candidates)
+        relation = self.number(relation)
+        scores: Tensor
+        if not self.linear:
+            scores = self.inner.score_t(torch.stack([source, relation], dim=1), tails=candidates)
+            return scores
+        entity, by = self.inner.entity_representations[0], self.inner.relation_representations[0]
+        tails = entity(candidates)  # (candidates, channels)
+        units = torch.eye(tails.size(1), device=tails.device)[None]
+        states = self.inner.interaction(h=entity(source)[:, None], r=by(relation)[:, None], t=units)
+        scores = states @ tails.t()
         return scores
 
     def number(self, relation: Tensor) -> Tensor:

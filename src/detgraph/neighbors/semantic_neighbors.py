@@ -48,7 +48,8 @@ class SemanticNeighbors:
 
     def __init__(self, k: int, edge_index: Tensor, num_nodes: int, backend: Backend = "auto") -> None:
         self.k, self.edge_index, self.num_nodes, self.backend = k, edge_index, num_nodes, backend
-        self.found = torch.full((num_nodes, k), -1, dtype=torch.long)  # -1 = none
+        # (nodes, k), -1 = none; no columns before the first search, so that nothing is computed for them
+        self.found = torch.empty((num_nodes, 0), dtype=torch.long)
 
     def search(self, space: SearchSpace | ScoreBlock) -> None:
         """Replace the neighbours by those that are nearest in ``space``."""

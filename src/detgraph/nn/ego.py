@@ -64,7 +64,9 @@ class EgoDET(nn.Module):
         self.mask = nn.Parameter(torch.randn(channels) * 0.02) if hides_sources else None
         self.context = nn.Parameter(torch.randn(channels) * 0.02)
         self.role = nn.Parameter(torch.randn(4, channels) * 0.02)  # context, query, structural, semantic
-        self.triple = TripleEncoder(channels, heads, triple_layers, ffn_channels, encoding.dropout)
+        self.triple = TripleEncoder(
+            channels, heads, triple_layers, ffn_channels, encoding.dropout, encoding.attention_dropout
+        )
         self.norm = nn.LayerNorm(channels)
         self.det = DET(
             [
@@ -109,9 +111,9 @@ class EgoDET(nn.Module):
         source = self.source(batch)
 
         tails = torch.cat([self.unknown.expand_as(source), others_state], dim=1)
-        triples = self.triple(
-            source.expand_as(tails).flatten(0, 1), self.relation(relations).flatten(0, 1), tails.flatten(0, 1)
-        ).view_as(tails)
+        real = torch.cat([exists.new_ones((size, 1)), exists], dim=1)  # padding is not encoded
+        encoded = self.triple(source.expand_as(tails)[real], self.relation(relations)[real], tails[real])
+        triples = encoded.new_zeros(tails.shape).index_put((real,), encoded)
         tokens = torch.cat([self.context.expand_as(source), triples], dim=1)  # (batch, 2 + N + S, channels)
         roles = torch.cat(
             [
@@ -122,14 +124,12 @@ class EgoDET(nn.Module):
             ]
         )
 
-        always = exists.new_ones((size, 2))
-        union = torch.cat([always, exists], dim=1)
+        union = torch.cat([exists.new_ones((size, 1)), real], dim=1)
         near = union.clone()
         near[:, 2 + structural :] = False
         neighborhood = Dense.from_mask(near, union)
         # ⊖ compares entities: the context token and the query stand for the source.
-        real = self.entity(batch.source)[:, None]
-        states = torch.cat([real, real, others_state], dim=1)
-        encoded = self.det(self.norm(tokens + roles), neighborhood, semantic_states=states, first=2)
-        out: Tensor = encoded.x
+        itself = self.entity(batch.source)[:, None]
+        states = torch.cat([itself, itself, others_state], dim=1)
+        out: Tensor = self.det(self.norm(tokens + roles), neighborhood, semantic_states=states, first=2).x
         return out

@@ -19,7 +19,8 @@ class GroupBatch(NamedTuple):
     padding.
     """
 
-    entities: Tensor  # (local,) every entity of the batch once, then rivals that are met nowhere else in it
+    entities: Tensor  # (local,) every entity of the batch once, first those that compete if not all do
+    extra: Tensor  # (competing,) added to the scores of these
     source: Tensor  # (groups,) entity
     neighbors: Tensor  # (groups, structural) entities
     neighbor_relations: Tensor  # (groups, structural) relations, r + R for the inverse of r

@@ -15,17 +15,24 @@ class TripleEncoder(nn.Module):
         heads: attention heads.
         layers: number of layers.
         ffn_channels: hidden size of each FFN.
-        dropout: on states and attention weights.
+        dropout: on states.
+        attention_dropout: on attention weights.
     """
 
     def __init__(
-        self, channels: int, heads: int, layers: int, ffn_channels: int, dropout: float = 0.0
+        self,
+        channels: int,
+        heads: int,
+        layers: int,
+        ffn_channels: int,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.context = nn.Parameter(torch.randn(channels) * 0.02)
         self.position = nn.Parameter(torch.randn(4, channels) * 0.02)
         self.norm = nn.LayerNorm(channels)
-        structural = DualEncoding(tau=1.0, dropout=dropout, attention_dropout=dropout)
+        structural = DualEncoding(tau=1.0, dropout=dropout, attention_dropout=attention_dropout)
         self.det = DET(
             [
                 structural.layer(

@@ -14,6 +14,15 @@ def queries(triples: NDArray[np.int64], relations: int) -> NDArray[np.int64]:
     return np.concatenate([triples, backward])
 
 
+def distinct_questions(
+    asked: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Queries (source, relation, answer), sorted; the question of each; the first query of each question."""
+    asked = asked[np.lexsort((asked[:, 1], asked[:, 0]))]
+    new = np.any(np.diff(asked[:, :2], axis=0, prepend=-1) != 0, axis=1)
+    return asked, np.cumsum(new) - 1, np.flatnonzero(new)
+
+
 class Contexts:
     """Training edges by source entity.
 

@@ -21,6 +21,7 @@ from detgraph.tasks.base import Metrics, Split, Task
 from detgraph.tasks.contexts import queries
 from detgraph.tasks.groups import Questions
 from detgraph.tasks.ranking import KnownAnswers, Ranking, ranks
+from detgraph.tasks.rivals import Rivals
 from detgraph.tasks.votes import Votes
 
 
@@ -51,6 +52,9 @@ class EntityTask(Task):
         self.votes = Votes(self.questions, len(data.relations), config.model.votes)
         self.known = KnownAnswers(np.concatenate([data.train, data.valid, data.test]), len(data.relations))
         self.schedule = config.neighbors.schedule()
+        wanted, everyone = config.training.candidates, len(data.entities)
+        seen = np.unique(data.train[:, [0, 2]])
+        self.rivals = None if wanted is None or wanted >= everyone else Rivals(seen, wanted)
         edges = torch.from_numpy(np.unique(data.train[:, [0, 2]], axis=0).T.copy())
         edges = torch.cat([edges, edges.flip(0)], dim=1)
         entities = len(data.entities)

@@ -1,7 +1,6 @@
 """Entity prediction with models of others: the same questions, candidates and ranking."""
 
 from collections.abc import Iterator
-from math import log
 from typing import NamedTuple
 
 import numpy as np
@@ -12,10 +11,12 @@ from detgraph.baselines.entities import PykeenModel
 from detgraph.config import EntityConfig
 from detgraph.data.triples import Triples
 from detgraph.tasks.base import Split
+from detgraph.tasks.contexts import distinct_questions
 from detgraph.tasks.entity import EntityTask, Scored
-from detgraph.tasks.groups import Integers, with_rivals
+from detgraph.tasks.groups import Integers
 
-NUMBERS = 2**26  # that the scores of a block may take in between: models of distances hold all differences
+NUMBERS = 2**26  # that the scores of a block may take, with what they are made of
+DISTANCES = ("transe", "rotate")  # models that hold the differences of all pairs
 
 
 class QuestionBatch(NamedTuple):
@@ -62,18 +63,14 @@ class EntityBaselineTask(EntityTask):
         """All training questions in random order."""
         rng, size = self.rng(epoch), self.config.training.batch_size
         order = rng.permutation(len(self.questions.source))
-        entities, wanted = len(self.data.entities), self.config.training.candidates
         for start in range(0, len(order), size):
             part = order[start : start + size]
             question, answer = self.questions.answers(part)
-            candidates, extra = None, np.zeros(entities, np.float32)
-            if wanted is not None and wanted < entities:
-                present, answer = np.unique(answer, return_inverse=True)
-                competing = with_rivals(present, entities, wanted, rng)
+            candidates, extra = None, np.zeros(len(self.data.entities), np.float32)
+            if self.rivals is not None:
+                competing, extra = self.rivals.draw(answer, rng)
+                answer = np.searchsorted(np.unique(answer), answer)  # the answers come first
                 candidates = torch.from_numpy(competing).to(self.device)
-                extra = np.zeros(len(competing), np.float32)
-                drawn = len(competing) - len(present)
-                extra[len(present) :] = log((entities - len(present)) / drawn) if drawn else 0.0
             arrays = (self.questions.source[part], self.questions.relation[part], question, answer, extra)
             source, relation, row, answers, added = (
                 torch.from_numpy(array).to(self.device) for array in arrays
@@ -81,18 +78,24 @@ class EntityBaselineTask(EntityTask):
             yield QuestionBatch(source, relation, row, answers, candidates, added)
 
     def model_scores(self, asked: Integers, split: Split) -> Iterator[Scored]:
-        """A row of scores for each query, in blocks that fit into memory."""
+        """A row of scores for each distinct question, in blocks that fit into memory."""
         del split  # the models look at no neighbourhood
         self.model.after_step()
-        assert self.config.baseline is not None
-        size = max(1, NUMBERS // (len(self.data.entities) * self.config.baseline.channels))
-        for start in range(0, len(asked), size):
-            block = asked[start : start + size]
-            source, relation = (torch.from_numpy(block[:, column]).to(self.device) for column in (0, 1))
-            yield Scored(self.model(source, relation), block, np.arange(len(block)))
+        asked, question, first = distinct_questions(asked)
+        size = max(1, NUMBERS // (len(self.data.entities) * self.numbers_a_score))
+        for start in range(0, len(first), size):
+            source, relation, _ = torch.from_numpy(asked[first[start : start + size]].T).to(self.device)
+            here = slice(*np.searchsorted(question, [start, start + size]))
+            yield Scored(self.model(source, relation), asked[here], question[here] - start)
+
+    @property
+    def numbers_a_score(self) -> int:
+        """How many numbers a model holds for each score."""
+        baseline = self.config.baseline
+        assert baseline is not None
+        return baseline.channels if baseline.name in DISTANCES else 1
 
     def memory(self) -> int:
-        """Scores of a batch, with the differences behind them."""
-        assert self.config.baseline is not None
+        """Scores of a batch, with what they are made of, and their gradients."""
         rivals = self.config.training.candidates or len(self.data.entities)
-        return 8 * self.config.training.batch_size * rivals * self.config.baseline.channels
+        return 8 * self.config.training.batch_size * rivals * self.numbers_a_score

@@ -1,7 +1,6 @@
 """Entity prediction in a form for CPUs: questions about an entity share its neighbourhood and its answers."""
 
 from collections.abc import Iterator
-from math import log
 
 import numpy as np
 import torch
@@ -15,8 +14,9 @@ from detgraph.nn.answer_loss import answer_loss
 from detgraph.nn.complex_product import complex_product, cubes
 from detgraph.nn.neighborhood import Sparse
 from detgraph.tasks.base import Split
+from detgraph.tasks.contexts import distinct_questions
 from detgraph.tasks.entity import EntityTask, Scored
-from detgraph.tasks.groups import Integers, Surroundings, group, with_rivals
+from detgraph.tasks.groups import Integers, Surroundings, group
 
 
 class GroupedTask(EntityTask):
@@ -47,15 +47,12 @@ class GroupedTask(EntityTask):
         encoded = entities.index_select(0, batch.source) if self.warming_up else self.model(batch, entities)
         sources = encoded.index_select(0, batch.group)  # (questions, channels)
         states = self.model.ask(sources, batch.relation)
-        if self.draws_rivals:
-            extra = self.weight_of_rivals(batch, entities)
-            main = answer_loss(
-                states, entities, batch.question, batch.answer, training.label_smoothing, extra
-            )
+        if self.rivals is None:
+            candidates, answer, extra = self.table, batch.entities[batch.answer], None
         else:
-            everyone, answer = self.table, batch.entities[batch.answer]
-            main = answer_loss(states, everyone, batch.question, answer, training.label_smoothing, None)
-        losses = {"main": main}
+            candidates, answer, extra = entities[: len(batch.extra)], batch.answer, batch.extra
+        smoothing = training.label_smoothing
+        losses = {"main": answer_loss(states, candidates, batch.question, answer, smoothing, extra)}
         relation = batch.relation[batch.question]  # (answers,)
         head, tail = sources.index_select(0, batch.question), entities.index_select(0, batch.answer)
         if training.n3:  # of the source as it is encoded: what the encoder adds must not escape
@@ -67,21 +64,6 @@ class GroupedTask(EntityTask):
             sn = self.neighbor_loss(batch.source, batch.neighbors, entities, batch.entities)
             losses["sn"] = training.sn_weight * sn
         return losses
-
-    @property
-    def draws_rivals(self) -> bool:
-        """Whether only some entities compete with the answers of a batch."""
-        candidates = self.config.training.candidates
-        return candidates is not None and candidates < len(self.data.entities)
-
-    def weight_of_rivals(self, batch: GroupBatch, entities: Tensor) -> Tensor:
-        """The logarithm of how many entities each one of a batch stands for; rivals stand for all others."""
-        named = (batch.source, batch.neighbors, batch.semantic, batch.answer)
-        present = 1 + max(int(part.max()) for part in named if part.numel())
-        extra = entities.new_zeros(len(entities))
-        if present < len(entities):
-            extra[present:] = log((len(self.data.entities) - present) / (len(entities) - present))
-        return extra
 
     def relation_loss(self, head: Tensor, tail: Tensor, relation: Tensor) -> Tensor:
         """Cross-entropy of the relation between two entities, by ComplEx's score."""
@@ -134,23 +116,21 @@ class GroupedTask(EntityTask):
         semantic, near_by = self.neighbors.found[torch.from_numpy(source)].numpy(), around[0]
         if rng is not None:
             near_by, semantic = (self.leave_out(part, rng) for part in (near_by, semantic))
+        candidates, extra = np.empty(0, np.int64), np.empty(0, np.float32)
+        if rng is not None and self.rivals is not None:
+            candidates, extra = self.rivals.draw(answers[1], rng)
         named = (source, near_by, semantic, answers[1])
-        present = np.unique(np.concatenate([np.array([-1]), *(part.ravel() for part in named)]))[1:]
-        entities = present
-        if rng is not None and self.draws_rivals:
-            entities = with_rivals(present, len(self.data.entities), self.config.training.candidates, rng)
-        center, near, distant, answer = (
-            np.where(part >= 0, np.searchsorted(present, part), -1) for part in named
-        )
-        arrays = (entities, center, near, around[1], distant, *questions, answers[0], answer)
+        others = np.setdiff1d(np.concatenate([part.ravel() for part in named]), np.append(candidates, -1))
+        entities = np.concatenate([candidates, others])
+        place = np.full(len(self.data.entities) + 1, -1)  # the last one is that of "none", -1
+        place[entities] = np.arange(len(entities))
+        center, near, distant, answer = (place[part] for part in named)
+        arrays = (entities, extra, center, near, around[1], distant, *questions, answers[0], answer)
         return GroupBatch(*map(torch.from_numpy, arrays)).to(self.device)
 
     def model_scores(self, asked: Integers, split: Split) -> Iterator[Scored]:
         """A row of scores for each distinct question."""
-        order = np.lexsort((asked[:, 1], asked[:, 0]))
-        asked = asked[order]
-        new = np.any(np.diff(asked[:, :2], axis=0, prepend=-1) != 0, axis=1)
-        question, first = np.cumsum(new) - 1, np.flatnonzero(new)  # of each query; the first query of each
+        asked, question, first = distinct_questions(asked)
         source, relation = asked[first, 0], asked[first, 1]
         groups = group(source, self.config.training.group, None)
         nothing = np.empty(0, np.int64), np.empty(0, np.int64)
@@ -182,12 +162,13 @@ class GroupedTask(EntityTask):
         back = torch.from_numpy((relations + count // 2) % count)
         said = complex_product(near, model.relation(back)).mean(dim=0)
         embedding = said * self.table.norm(dim=1).mean() / said.norm().clamp(min=1e-12)
-        distant = self.nearest(embedding, exclude=torch.from_numpy(neighbors))
+        nearness, distant = self.nearest(embedding, exclude=torch.from_numpy(neighbors))
         entities = torch.cat([near[:size], self.table[distant], embedding[None]])
         seen = len(near[:size])
         nothing = torch.empty(0, dtype=torch.long)
         batch = GroupBatch(
             entities=nothing,  # their embeddings are given
+            extra=torch.empty(0),
             source=torch.tensor([len(entities) - 1]),
             neighbors=torch.arange(seen)[None],
             neighbor_relations=torch.from_numpy(relations)[None, :size],
@@ -199,18 +180,22 @@ class GroupedTask(EntityTask):
         )
         source = model(batch.to(self.device), entities)[0]
         scores: Tensor = model.ask(source, torch.tensor(asked)) @ self.table.t()
+        if self.votes.strength:
+            weights = nearness.softmax(dim=0)[None].numpy()
+            self.votes.add(scores[None], np.array([asked]), distant[None].numpy(), weights)
         return scores
 
-    def nearest(self, embedding: Tensor, exclude: Tensor) -> Tensor:
-        """The semantic neighbours of an entity that is in no table, (k,)."""
-        if not self.neighbors.k or not bool((self.neighbors.found >= 0).any()):
-            return torch.empty(0, dtype=torch.long)
+    def nearest(self, embedding: Tensor, exclude: Tensor) -> tuple[Tensor, Tensor]:
+        """Z and numbers of the semantic neighbours of an entity that is in no table, (k,) each."""
+        if not self.neighbors.found.size(1):
+            return torch.empty(0), torch.empty(0, dtype=torch.long)
         entities = len(self.table)
         target = torch.full((entities,), entities)
         pairs = Sparse.from_pairs(target, torch.arange(entities), entities + 1)
         scores: Tensor = self.operator(torch.cat([self.table, embedding[None]])[:, None], pairs)[:, 0]
         scores[exclude] = -torch.inf
-        return scores.topk(min(self.neighbors.k, entities)).indices
+        best = scores.topk(min(self.neighbors.k, entities))
+        return best.values, best.indices
 
     def own_questions(self, source: Integers, relations: Integers, split: Split) -> Integers | None:
         """Training questions that are asked again, whose answers must stay hidden; None in other splits."""

@@ -53,12 +53,6 @@ def group(source: Integers, size: int, rng: np.random.Generator | None) -> Integ
     return groups if rng is None else groups[rng.permutation(len(groups))]
 
 
-def with_rivals(present: Integers, entities: int, wanted: int | None, rng: np.random.Generator) -> Integers:
-    """The entities ``present``, and after them so many random ones of all others."""
-    others = np.delete(np.arange(entities), present)
-    return np.append(present, rng.permutation(others)[:wanted])
-
-
 class Surroundings:
     """Training edges by source, sampled for groups of questions that must not see their own answers.
 
