@@ -145,8 +145,13 @@ def test_mistakes(
     assert not (tmp_path / "out.csv").exists()
 
 
-def test_a_run_of_another_task_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main_quietly("train", str(tiny_yaml("node", tmp_path, epochs=1)), "--output", str(tmp_path / "run"))
+def test_what_has_no_effect_is_refused(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = table_of(["C"], tmp_path / "in.csv")
-    assert main_quietly("predict", str(tmp_path / "run"), str(table)) == 2
-    assert "is a run on a network" in capsys.readouterr().err
+    for arguments in (("--top", "3"), ("--json",), ("--known",), ("--head", "a")):
+        assert main_quietly("predict", str(run), str(table), *arguments) == 2
+        assert f"is a run on molecules: {arguments[0]} has no effect" in capsys.readouterr().err
+    assert main_quietly("predict", str(run), str(table), "-o", str(tmp_path / "x" / ".." / "in.csv")) == 2
+    assert "is the file to read" in capsys.readouterr().err
+    assert main_quietly("predict", str(run)) == 2
+    assert "give it a table of SMILES" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]

@@ -44,6 +44,53 @@ def test_a_table_of_questions(run: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert rows[0]["answer"].startswith("e")
 
 
+def test_rows_that_cannot_be_answered(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table, output = tmp_path / "asked.csv", tmp_path / "out.csv"
+    table.write_text("head,relation,tail\ne1,r1,\nnobody,r2,\n,r2,e3\n", encoding="utf-8")
+    command = ("predict", run, table, "-o", output, "--top", "1", "--bad-rows")
+    assert "2 of 3 questions answered; 1 could not" in det(capsys, *command, "nan").out
+    with output.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [bool(row["answer"]) for row in rows] == [True, False, True]
+    assert [bool(row["problem"]) for row in rows] == [False, True, False]
+    assert "no entity is called 'nobody'" in rows[1]["problem"]
+    assert det(capsys, *command, "skip").code == 0
+    assert [line.split(",")[0] for line in output.read_text().splitlines()] == ["head", "e1", ""]
+    output.unlink()
+    answer = det(capsys, *command, "fail")
+    assert (answer.code, output.exists()) == (2, False)
+    assert "asked.csv:3: no entity is called 'nobody'" in answer.err
+
+
+def test_answers_to_a_question_can_be_written(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "out.csv"
+    answer = det(capsys, "predict", run, "--head", "e1", "--relation", "r1", "--top", "2", "-o", output)
+    assert (answer.code, answer.err) == (0, "")
+    with output.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["head"], row["tail"], row["rank"]) for row in rows] == [("e1", "", "1"), ("e1", "", "2")]
+
+
+def test_what_has_no_effect_is_refused(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "asked.csv"
+    table.write_text("head,relation,tail\ne1,r1,\n", encoding="utf-8")
+    question = ("--head", "e1", "--relation", "r1")
+    for arguments, message in (
+        ((table, "--head", "e1"), "for a table of questions: --head"),
+        ((table, "--json"), "for a table of questions: --json"),
+        ((table, "--prefix", "x"), "for a table of questions: --prefix"),
+        ((table, "-o", tmp_path / "." / "asked.csv"), "is the file to read"),
+        ((*question, "--bad-rows", "skip"), "for one question: --bad-rows"),
+        ((*question, "--json", "-o", tmp_path / "out.csv"), "for one question: --output"),
+    ):
+        answer = det(capsys, "predict", run, *arguments)
+        assert answer.code == 2
+        assert message in answer.err
+    assert table.read_text() == "head,relation,tail\ne1,r1,\n"
+
+
 def test_facts_about_a_new_entity(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     facts = tmp_path / "facts.tsv"
     facts.write_text("new\tr1\te4\ne2\tr2\tnew\n", encoding="utf-8")
@@ -56,6 +103,9 @@ def test_facts_about_a_new_entity(run: Path, tmp_path: Path, capsys: pytest.Capt
     answer = det(capsys, "predict", str(run), *question, "--facts", str(facts))
     assert answer.code == 2
     assert "facts.tsv:1: expected head<TAB>relation<TAB>tail" in answer.err
+    facts.write_text("new\tr1\te4\nnew\tr7\te4\n", encoding="utf-8")
+    answer = det(capsys, "predict", str(run), *question, "--facts", str(facts))
+    assert "facts.tsv:2: no relation is called 'r7'" in answer.err
 
 
 def test_mistakes(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,7 +116,7 @@ def test_mistakes(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str])
         ("head,relation,tail\ne1,,\n", "asked.csv:2: the relation is empty"),
     ):
         table.write_text(text, encoding="utf-8")
-        answer = det(capsys, "predict", str(run), str(table), "-o", str(tmp_path / "out.csv"))
+        answer = det(capsys, "predict", run, table, "-o", tmp_path / "out.csv", "--bad-rows", "fail")
         assert answer.code == 2
         assert message in answer.err
         assert not (tmp_path / "out.csv").exists()

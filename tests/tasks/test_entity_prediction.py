@@ -5,9 +5,9 @@ import torch
 from builders import entity_task, grouped_task, train, triples
 
 from detgraph.errors import DetError
-from detgraph.tasks import EntityTask
+from detgraph.tasks import EntityTask, GroupedTask
 from detgraph.tasks.entity_names import Names
-from detgraph.tasks.entity_prediction import Oracle, Question
+from detgraph.tasks.entity_prediction import Answer, Fact, Oracle, Question
 
 
 @pytest.fixture(params=[entity_task, grouped_task], scope="module")
@@ -18,35 +18,46 @@ def task(request: pytest.FixtureRequest) -> EntityTask:
     return built
 
 
+def told(task: EntityTask, *facts: Fact) -> Oracle:
+    oracle = Oracle(task)
+    for fact in facts:
+        oracle.learn(fact)
+    return oracle
+
+
+def ask(oracle: Oracle, question: Question, top: int, *, known: bool = False) -> list[Answer]:
+    return oracle.answers([oracle.understand(question)], top, known=known)[0]
+
+
 def test_answers_are_sorted_and_those_of_training_left_out(task: EntityTask) -> None:
     oracle = Oracle(task)
-    answers = oracle.answer(Question("entity 3", "relation 0", None), top=99)
+    answers = ask(oracle, Question("entity 3", "relation 0", None), top=99)
     assert [answer.rank for answer in answers] == list(range(1, 12))
     scores = [answer.score for answer in answers]
     assert scores == sorted(scores, reverse=True)
     assert "e4" not in {answer.id for answer in answers}, "e3 – r0 – e4 is a training triple"
-    everything = oracle.answer(Question("e3", "r0", None), top=99, known=True)
+    everything = ask(oracle, Question("e3", "r0", None), top=99, known=True)
     assert len(everything) == 12
     assert {answer.id: answer.known for answer in everything}["e4"] == "train"
-    assert len(oracle.answer(Question("e3", "r0", None), top=2)) == 2
+    assert len(ask(oracle, Question("e3", "r0", None), top=2)) == 2
 
 
 def test_scores_are_those_of_the_evaluation(task: EntityTask) -> None:
-    answers = Oracle(task).answer(Question(None, "r1", "e11"), top=99, known=True)
+    answers = ask(Oracle(task), Question(None, "r0", "e8"), top=99, known=True)
     with torch.no_grad():
         ranking = task.eval().ranking("test")
     asked = [tuple(row) for row in ranking.asked.tolist()]
-    place = asked.index((11, 1 + 2, 4))
+    place = asked.index((8, 0 + 2, 2))
     filtered = [answer for answer in answers if answer.known in ("", "test")]
-    assert {answer.id: answer.known for answer in answers}["e4"] == "test"
-    rank = 1 + [answer.id for answer in filtered].index("e4")
+    assert {answer.id: answer.known for answer in answers}["e2"] == "test"
+    rank = 1 + [answer.id for answer in filtered].index("e2")
     assert rank == pytest.approx(float(ranking.ranks[place]))
 
 
 @pytest.mark.parametrize("question", [Question(None, "r0", None), Question("e1", "r0", "e2")])
 def test_one_end_is_asked_for(task: EntityTask, question: Question) -> None:
     with pytest.raises(DetError, match="either a head or a tail"):
-        Oracle(task).answer(question, 1)
+        ask(Oracle(task), question, 1)
 
 
 def test_a_new_entity_is_read_from_its_facts() -> None:
@@ -55,21 +66,55 @@ def test_a_new_entity_is_read_from_its_facts() -> None:
     train(task, 150)
     # e2's own triples, told of an entity without an embedding, but for the one that is asked for.
     facts = [("new", "r1", "e4"), ("e1", "r0", "new"), ("e0", "r1", "new")]
-    oracle = Oracle(task, facts)
-    told = oracle.answer(Question("new", "r0", None), top=3)
-    assert "e3" in {answer.id for answer in told}
-    assert "e4" not in {answer.id for answer in oracle.answer(Question("new", "r1", None), top=99)}
+    oracle = told(task, *facts)
+    answers = ask(oracle, Question("new", "r0", None), top=3)
+    assert "e3" in {answer.id for answer in answers}
+    assert "e4" not in {answer.id for answer in ask(oracle, Question("new", "r1", None), top=99)}
 
 
 def test_facts_that_say_nothing(task: EntityTask) -> None:
     with pytest.raises(DetError, match="both of its entities are known"):
-        Oracle(task, [("e1", "r0", "e5")])
-    with pytest.raises(DetError, match="none of its entities are known"):
-        Oracle(task, [("new", "r0", "newer")])
+        told(task, ("e1", "r0", "e5"))
+    with pytest.raises(DetError, match=r"none of its entities are known.*Similar: entity 5 \(e5\)"):
+        told(task, ("new", "r0", "entty 5"))
     with pytest.raises(DetError, match="no relation is called 'r9'"):
-        Oracle(task, [("new", "r9", "e1")])
+        told(task, ("new", "r9", "e1"))
     with pytest.raises(DetError, match=r"no entity is called 'new'.*tell of it with --facts"):
-        Oracle(task).answer(Question("new", "r0", None), 1)
+        ask(Oracle(task), Question("new", "r0", None), 1)
+
+
+def test_an_entity_that_no_training_triple_has_is_new(task: EntityTask) -> None:
+    question = Question("entity 11", "r0", None)
+    with pytest.raises(DetError, match=r"no training triple has 'entity 11'.*--facts"):
+        ask(Oracle(task), question, 1)
+    oracle = told(task, ("e11", "r1", "e4"), (" ENTITY 10 ", "r0", "Entity 11"))
+    if not isinstance(task, GroupedTask):
+        with pytest.raises(DetError, match="composition=complex"):
+            ask(oracle, question, 1)
+        return
+    answers = {answer.id: answer.known for answer in ask(oracle, question, 99, known=True)}
+    assert answers["e3"] == "valid"
+    assert {a.id: a.known for a in ask(oracle, Question("e11", "r1", None), 99, known=True)}["e4"] == "train"
+
+
+def test_new_names_are_the_same_in_any_case() -> None:
+    task = grouped_task()
+    oracle = told(task, ("New Studio", "r0", "e1"), ("new studio", "r1", "e2"))
+    assert len(oracle.new) == 1
+    assert len(ask(oracle, Question(" NEW studio", "r0", None), 3)) == 3
+
+
+def test_many_questions_are_answered_as_one_by_one(task: EntityTask) -> None:
+    oracle = Oracle(task)
+    asked = [
+        oracle.understand(question)
+        for number in (7, 3, 7, 0, 10)
+        for question in (Question(f"e{number}", "r0", None), Question(None, "r1", f"e{number}"))
+    ]
+    for one, answers in zip(asked, oracle.answers(asked, 4), strict=True):
+        (alone,) = oracle.answers([one], 4)
+        assert [answer.id for answer in answers] == [answer.id for answer in alone]
+        assert [a.score for a in answers] == pytest.approx([a.score for a in alone], abs=1e-5)
 
 
 def test_names() -> None:
@@ -85,4 +130,7 @@ def test_names() -> None:
     with pytest.raises(DetError, match=r"Similar: Nintendo \(3\)"):
         names.find("tendo")
     assert names.label(3) == "Sega (4)"
+    assert Names("entity", ["1", "2"], ["Paris, Texas", "Paris"]).find("paris") == 1, (
+        "a whole name goes first"
+    )
     assert triples([(0, 0, 1)]).entity_names[0] == "entity 0"

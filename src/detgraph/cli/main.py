@@ -19,7 +19,7 @@ COMMANDS = {
     "train": "Train a model from a configuration file or recipe.",
     "resume": "Go on with an interrupted run.",
     "evaluate": "Measure a finished run on its validation or test split.",
-    "predict": "Predict properties of new molecules with a finished run.",
+    "predict": "Predict properties of molecules, classes of nodes or missing ends of triples.",
     "neighbors": "Show whom an entity of a knowledge graph attends to.",
     "submit": "Write a submission for OGB's leaderboard of PCQM4M.",
     "compare": "Train several models on the same data and seeds, and compare them.",

@@ -86,11 +86,14 @@ class EntityTask(Task):
             source: (rows,) entities.
             neighbors: (rows, k) entities, -1 = none.
         """
-        exists, table = neighbors >= 0, self.table
+        exists = neighbors >= 0
         center = torch.from_numpy(source)[:, None].expand_as(neighbors)[exists]
-        pairs = Sparse.from_pairs(center.to(table.device), neighbors[exists].to(table.device), len(table))
+        used, place = torch.cat([center, neighbors[exists]]).unique(return_inverse=True)  # type: ignore[no-untyped-call]  # torch
+        states = self.table[used.to(self.device), None]
+        target, other = place.to(self.device).chunk(2)
+        pairs = Sparse.from_pairs(target, other, len(used))
         z = torch.full(neighbors.shape, -torch.inf)
-        z[exists] = self.operator(table[:, None], pairs)[:, 0].float().cpu()
+        z[exists] = self.operator(states, pairs)[:, 0].float().cpu()
         return z.softmax(dim=1).nan_to_num()
 
     def ranking(self, split: Split) -> Ranking:

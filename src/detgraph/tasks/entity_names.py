@@ -23,9 +23,10 @@ class Names:
         self.kind, self.ids, self.names = kind, ids, names
         self.by_id = {text: number for number, text in enumerate(ids)}
         self.by_name: dict[str, list[int]] = {}
+        self.by_lemma: dict[str, list[int]] = {}
         for number, name in enumerate(names):
-            for key in dict.fromkeys((name.casefold(), name.split(",")[0].casefold())):
-                self.by_name.setdefault(key, []).append(number)
+            self.by_name.setdefault(name.casefold(), []).append(number)
+            self.by_lemma.setdefault(name.split(",")[0].casefold(), []).append(number)
 
     def find(self, text: str) -> int:
         """The number of an id or name.
@@ -35,16 +36,15 @@ class Names:
         """
         number = self.get(text)
         if number is None:
-            near = self.near(text)
-            hint = f" Similar: {self.listed(near)}." if near else ""
-            raise DetError(f"no {self.kind} is called {text!r}.{hint} Give an id or a whole name.")
+            raise DetError(f"no {self.kind} is called {text!r}.{self.hint(text)} Give an id or a whole name.")
         return number
 
     def get(self, text: str) -> int | None:
-        """The number of an id or name, None where there is none."""
+        """The number of an id, whole name or lemma, in this order; None where there is none."""
         if text in self.by_id:
             return self.by_id[text]
-        found = self.by_name.get(text.strip().casefold(), [])
+        wanted = text.strip().casefold()
+        found = self.by_name.get(wanted) or self.by_lemma.get(wanted, [])
         if len(found) > 1:
             raise DetError(
                 f"{len(found)} {self.kind} names are {text!r}. Give the id of one: {self.listed(found)}."
@@ -57,8 +57,13 @@ class Names:
         holding = [number for number, name in enumerate(self.names) if wanted in name.casefold()]
         if holding:
             return sorted(holding, key=lambda number: len(self.names[number]))[:MOST_SHOWN]
-        alike = get_close_matches(wanted, self.by_name, n=MOST_SHOWN)
-        return [self.by_name[name][0] for name in alike]
+        every = self.by_lemma | self.by_name
+        return [every[name][0] for name in get_close_matches(wanted, every, n=MOST_SHOWN)]
+
+    def hint(self, text: str) -> str:
+        """A sentence with names near to ``text``, if there are any."""
+        near = self.near(text)
+        return f" Similar: {self.listed(near)}." if near else ""
 
     def listed(self, numbers: Sequence[int]) -> str:
         """Names with their ids, the first few."""

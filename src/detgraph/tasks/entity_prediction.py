@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from detgraph.errors import DetError
@@ -35,55 +34,62 @@ class Answer(NamedTuple):
     known: str  # the split that holds the triple, or ""
 
 
+class Asked(NamedTuple):
+    """A question understood: the entity's number, or the name of a new one, and r, or r + R for heads."""
+
+    entity: int | str
+    relation: int
+
+
 class Oracle:
     """A finished run that answers questions.
 
     Args:
         task: with the chosen weights.
-        facts: triples about entities that training did not have; the others of their entities are known.
     """
 
-    def __init__(self, task: EntityTask, facts: Sequence[Fact] = ()) -> None:
+    def __init__(self, task: EntityTask) -> None:
         data = task.data
         self.task = task.eval()
         self.entities = Names("entity", data.entities, data.entity_names)
         self.relations = Names("relation", data.relations, data.relation_names)
         count = len(data.relations)
-        self.known: dict[tuple[int, int], dict[int, str]] = {}
+        self.known: dict[tuple[int | str, int], dict[int, str]] = {}
         for split in ("test", "valid", "train"):  # the last one stays, where several have it
             for source, relation, answer in queries(getattr(data, split), count).tolist():
                 self.known.setdefault((source, relation), {})[answer] = split
-        self.new: dict[str, tuple[list[int], list[int]]] = {}  # name → relations and neighbours
-        for fact in facts:
-            self.learn(fact)
+        # The table has a row for entities of valid and test alone, too, but nothing was learned of them.
+        self.trained = set(data.train[:, [0, 2]].ravel().tolist())
+        self.new: dict[int | str, tuple[list[int], list[int]]] = {}  # entity → relations and neighbours
+
+    def entity(self, text: str) -> int | str:
+        """The number of an entity; its name, in one spelling, if the data does not have it."""
+        number = self.entities.get(text)
+        return text.strip().casefold() if number is None else number
 
     def learn(self, fact: Fact) -> None:
-        """Take in a triple with one entity that is not known."""
-        head, relation, tail = fact
-        number = self.relations.find(relation)
-        ends = self.entities.get(head), self.entities.get(tail)
-        if (ends[0] is None) == (ends[1] is None):
-            which = "none" if ends[0] is None else "both"
+        """Take in a triple with one entity that training did not have."""
+        relation = self.relations.find(fact[1])
+        head, tail = self.entity(fact[0]), self.entity(fact[2])
+        if (head in self.trained) == (tail in self.trained):
+            which = "both" if head in self.trained else "none"
+            hints = [] if which == "both" else [self.entities.hint(text) for text in (fact[0], fact[2])]
             raise DetError(
-                f"fact {' – '.join(fact)}: {which} of its entities are known; a fact tells of one new entity "
-                "by one that is known."
+                f"fact {' – '.join(fact)}: {which} of its entities are known from training; a fact tells of "
+                f"one new entity by one that is known.{''.join(dict.fromkeys(hints))}"
             )
-        if ends[0] is None:
-            assert ends[1] is not None
-            self.new.setdefault(head, ([], []))[0].append(number)
-            self.new[head][1].append(ends[1])
-        else:
-            self.new.setdefault(tail, ([], []))[0].append(number + len(self.relations.ids))
-            self.new[tail][1].append(ends[0])
+        if head in self.trained:
+            head, relation, tail = tail, relation + len(self.relations.ids), head
+        assert isinstance(tail, int)
+        relations, neighbors = self.new.setdefault(head, ([], []))
+        relations.append(relation)
+        neighbors.append(tail)
 
-    @torch.no_grad()
-    def answer(self, question: Question, top: int, *, known: bool = False) -> list[Answer]:
-        """The best entities for a question.
+    def understand(self, question: Question) -> Asked:
+        """Which entity and relation are meant.
 
-        Args:
-            question: with either a head or a tail.
-            top: how many.
-            known: also those that training already has.
+        Raises:
+            DetError: if that is not clear, or nothing is known of the entity.
         """
         if (question.head is None) == (question.tail is None):
             raise DetError(
@@ -94,34 +100,60 @@ class Oracle:
         if given is None:
             assert question.tail is not None
             given, relation = question.tail, relation + len(self.relations.ids)
-        scores, there = self.scores(given, relation)
-        answers: list[Answer] = []
-        for entity in scores.argsort(descending=True).tolist():
-            split = there.get(entity, "")
-            if split == "train" and not known:
-                continue
-            label = self.entities.ids[entity], self.entities.names[entity]
-            answers.append(Answer(len(answers) + 1, *label, float(scores[entity]), split))
-            if len(answers) == top:
-                break
-        return answers
+        entity = self.entity(given)
+        if entity not in self.trained:
+            if entity not in self.new:
+                reason = (
+                    f"no training triple has {given!r}, so the run knows nothing of it."
+                    if isinstance(entity, int)
+                    else f"no entity is called {given!r}.{self.entities.hint(given)}"
+                )
+                raise DetError(f"{reason} To ask about a new one, tell of it with --facts.")
+            if not isinstance(self.task, GroupedTask):
+                raise DetError("only runs with model.composition=complex can read facts about new entities.")
+        return Asked(entity, relation)
 
-    def scores(self, given: str, relation: int) -> tuple[Tensor, dict[int, str]]:
-        """Scores of all entities, and the splits of those that are known to be right."""
-        source = self.entities.get(given)
-        if source is not None:
-            asked: NDArray[np.int64] = np.array([[source, relation, 0]])
-            block = next(self.task.scored(asked, "test"))
-            return block.scores[0], self.known.get((source, relation), {})
-        if given not in self.new:
-            near = self.entities.near(given)
-            hint = f" Similar: {self.entities.listed(near)}." if near else ""
-            raise DetError(
-                f"no entity is called {given!r}.{hint} To ask about a new one, tell of it with --facts."
+    @torch.no_grad()
+    def answers(self, asked: Sequence[Asked], top: int, *, known: bool = False) -> list[list[Answer]]:
+        """The best entities for each question.
+
+        Args:
+            asked: by `understand`.
+            top: how many.
+            known: also those that training already has.
+        """
+        found: dict[Asked, list[Answer]] = {}
+        old = [one for one in dict.fromkeys(asked) if one.entity in self.trained]
+        queried = np.array([(*one, 0) for one in old], dtype=np.int64)
+        for block in self.task.scored(queried, "test") if old else ():
+            for (source, relation, _), row in zip(block.asked.tolist(), block.row.tolist(), strict=True):
+                there = self.known.get((source, relation), {})
+                found[Asked(source, relation)] = self.best(block.scores[row], there, top, known=known)
+        for one in dict.fromkeys(asked):
+            if one.entity in self.new:
+                found[one] = self.best(*self.scores_of_new(one), top, known=known)
+        return [found[one] for one in asked]
+
+    def scores_of_new(self, asked: Asked) -> tuple[Tensor, dict[int, str]]:
+        """Scores of all entities from facts alone, and the splits of those that are known to be right."""
+        assert isinstance(self.task, GroupedTask)
+        relations, neighbors = self.new[asked.entity]
+        scores = self.task.scores_of_new(np.array(relations), np.array(neighbors), asked.relation)
+        pairs = zip(relations, neighbors, strict=True)
+        told = {entity: "train" for relation, entity in pairs if relation == asked.relation}
+        return scores, self.known.get(asked, {}) | told
+
+    def best(self, scores: Tensor, there: dict[int, str], top: int, *, known: bool) -> list[Answer]:
+        """The answers with the highest scores."""
+        hidden = [] if known else [entity for entity, split in there.items() if split == "train"]
+        scores = scores.index_fill(
+            0, torch.tensor(hidden, dtype=torch.long, device=scores.device), -torch.inf
+        )
+        best = scores.topk(min(top, len(scores) - len(hidden)))
+        names = self.entities
+        return [
+            Answer(rank, names.ids[entity], names.names[entity], score, there.get(entity, ""))
+            for rank, (entity, score) in enumerate(
+                zip(best.indices.tolist(), best.values.tolist(), strict=True), start=1
             )
-        if not isinstance(self.task, GroupedTask):
-            raise DetError("only runs with model.composition=complex can read facts about new entities.")
-        relations, neighbors = self.new[given]
-        scores = self.task.scores_of_new(np.array(relations), np.array(neighbors), relation)
-        said = {entity: "train" for by, entity in zip(relations, neighbors, strict=True) if by == relation}
-        return scores, said
+        ]

@@ -249,12 +249,30 @@ class NodeTask(Task):
                 labels.append(part.y[mask])
         return torch.cat(logits), torch.cat(labels)
 
+    def predict_all(self) -> Tensor:
+        """Logits of every node, labelled or not, in the order of the data; (nodes, classes)."""
+        found = torch.cat([self.encode(part).x.cpu() for part in self.parts])
+        if "graph_id" not in self.data.graph:
+            return found
+        logits = torch.empty_like(found)
+        logits[self.data.graph.graph_id.argsort(stable=True)] = found  # parts go by their graph's number
+        return logits
+
+    def choose_labels(self, logits: Tensor, y: Tensor) -> Tensor:
+        """Of many labels, those predicted, (nodes, labels) bool.
+
+        At a threshold of one half, or as many as a node has in ``y`` where that is known and to be told.
+        """
+        if not self.data.counts_known:
+            return logits > 0
+        return torch.where(y.isnan().any(dim=1, keepdim=True), logits > 0, top_labels(logits, y))
+
     def evaluate(self, split: Split) -> Metrics:
-        """Accuracy, or micro-F1: at a threshold of one half, or of as many labels as each node has."""
+        """Accuracy, or micro-F1."""
         logits, y = self.predict(split)
         if not self.data.multi_label:
             return {"accuracy": float((logits.argmax(dim=1) == y).float().mean())}
-        return {"f1": micro_f1(top_labels(logits, y) if self.data.counts_known else logits > 0, y)}
+        return {"f1": micro_f1(self.choose_labels(logits, y), y)}
 
     def has(self, split: Split) -> bool:
         """Whether ``split`` has nodes."""
