@@ -84,6 +84,15 @@ def test_settings_of_the_data_set_go_before_those_of_cora(tmp_path: Path) -> Non
     assert on_own.training.epochs == 490
 
 
+def test_changes_of_the_data_are_for_all_models(tmp_path: Path) -> None:
+    zinc, small = recipe_path("graph/zinc"), tmp_path / "small.yaml"
+    small.write_text("task: graph\ndata: {name: zinc, limit: 100}\n")
+    assert model_config(zinc, "gcn", ["data.limit=100"]).data == model_config(small, "det").data
+    assert model_config(small, "gcn").data == model_config(small, "det").data
+    scaled = model_config(CORA, "supergat-mx", ["data.normalize=true"]).data
+    assert scaled.normalize is True  # type: ignore[union-attr]  # a baseline of networks
+
+
 def test_overrides_are_for_det_and_its_twin() -> None:
     det = model_config(CORA, "det", ["training.epochs=3"])
     twin = model_config(CORA, "structural", ["training.epochs=3"])

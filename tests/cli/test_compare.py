@@ -16,10 +16,13 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_round_trip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recipe, output = tiny_yaml("node", tmp_path, epochs=2), tmp_path / "results"
-    command = ("compare", recipe, "model.tau=0.4", "--models", "det, structural,gcn", "--output", output)
+    changes = ("model.tau=0.4", "training.patience=2")
+    command = ("compare", recipe, *changes, "--models", "det, structural,gcn", "--output", output)
     answer = det(capsys, *command, "--seeds", "1")
     assert (answer.code, answer.err) == (0, "")
     assert "3 of 3 runs" in answer.out
+    assert "gcn: published settings; training.patience=2 does not apply" in answer.out
+    assert "det: published" not in answer.out
     answer = det(capsys, *command, "--seeds", "2")
     assert (answer.code, answer.err) == (0, "")
     assert "3 of 6 runs are there already" in answer.out
@@ -63,6 +66,7 @@ def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, message in (
         ((recipe, "--models", "det,gtc"), "unknown model for the task node 'gtc'."),
         (("node/coras",), "unknown recipe 'node/coras'. Did you mean 'node/cora'?"),
+        ((recipe, "seed=3"), "use --seeds"),
         ((recipe, "model.tua=1"), "unknown key 'model.tua'. Did you mean 'tau'?"),
     ):
         answer = det(capsys, "compare", *arguments, "--output", output)
@@ -70,7 +74,7 @@ def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert message in answer.err
         assert not output.exists()
     det(capsys, "compare", recipe, "--models", "det", "--seeds", "1", "--output", output)
-    answer = det(capsys, "compare", recipe, "seed=3", "model.heads=1", "--models", "det", "--output", output)
+    answer = det(capsys, "compare", recipe, "model.heads=1", "--models", "det", "--output", output)
     assert answer.code == 2
     assert "model.heads is 2 there, 1 now" in answer.err
     assert "choose another folder" in answer.err
@@ -86,6 +90,9 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
         "--output",
         "structural",
         "gcnii",
+        "deepergcn",
+        "rotate",
+        "*/baselines/",
         "paired t-test",
         "node/cora",
     ):

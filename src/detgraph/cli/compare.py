@@ -21,14 +21,17 @@ from rich.table import Table
 from typing_extensions import override
 
 from detgraph.cli.display import console, duration
+from detgraph.errors import DetError
 from detgraph.recipes import find_recipe
 from detgraph.studies import Study, StudyObserver, complete
-from detgraph.studies.models import model_config
+from detgraph.studies.models import BASELINES, OWN_MODELS, model_config
 from detgraph.studies.statistics import paired, spread
 from detgraph.studies.study import Outcome
 from detgraph.training import Interrupted
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+GRAPHS = {"graph": "molecules", "node": "networks", "entity": "knowledge graphs"}
 
 
 @app.command()
@@ -36,13 +39,17 @@ def compare(
     config: Annotated[str, typer.Argument(help="A YAML file, or a recipe of `det recipes list`.")],
     overrides: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE]...", help="Settings of DET and its twin, e.g. model.tau=0.3."),
+        typer.Argument(
+            metavar="[KEY=VALUE]...",
+            help="Settings of DET and its twin, e.g. model.tau=0.3; those of data are for all models.",
+        ),
     ] = None,
     models: Annotated[
         str,
         typer.Option(
-            help="Names with commas: det, structural (the same without the semantic encoder), and on "
-            "networks gcn, sage, gat, supergat-sd, supergat-mx, gcnii, appnp, gps, sgformer."
+            help="Names with commas: det, structural (the same without the semantic encoder); "
+            + "; ".join(f"on {graphs} {', '.join(BASELINES[task])}" for task, graphs in GRAPHS.items())
+            + "."
         ),
     ] = "det,structural",
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each model, with seeds 0, 1, …")] = 5,
@@ -57,17 +64,25 @@ def compare(
 
     For example `det compare node/cora --models det,structural,gcn,gat --seeds 20 --jobs 2`.
 
-    Baselines are trained with their published settings (see `det recipes list`, node/baselines/…). Every
+    Baselines are trained with their published settings (see `det recipes list`, */baselines/…). Every
     finished run is kept in OUTPUT/DATASET-MODEL.json: after an interruption, or with more --seeds, only what
     is missing is trained. The difference and its p value (two-sided paired t-test over seeds) are to
     structural, or to the first model if that is not among them.
     """
+    changes = overrides or []
+    if any(change.startswith("seed=") for change in changes):
+        raise DetError("the seeds of a comparison are 0, 1, …: use --seeds for their number, not seed=.")
     recipe = find_recipe(config)
+    names = list(dict.fromkeys(name.strip() for name in models.split(",")))
     studies = []
-    for model in dict.fromkeys(name.strip() for name in models.split(",")):
-        settings = model_config(recipe, model, overrides or ())
+    for model in names:
+        settings = model_config(recipe, model, changes)
         name = settings.data.label
         studies.append(Study(name, model, settings, output / f"{name}-{model}.json"))
+    unused = ", ".join(change for change in changes if change.startswith("training."))
+    for model in names:
+        if unused and model not in OWN_MODELS:
+            console.print(f"{model}: published settings; {unused} does not apply")
     try:
         with StudyBar() as bar:
             complete(studies, range(seeds), jobs, bar)

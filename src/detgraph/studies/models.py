@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from detgraph.config import Config, load_config
+from detgraph.config import Config, NetworkData, load_config
 from detgraph.config.baselines import ENTITY_BASELINES, MOLECULE_BASELINES, NETWORK_BASELINES
 from detgraph.errors import unknown_name
 from detgraph.recipes import recipe_names, recipe_path
@@ -25,7 +25,8 @@ def model_config(recipe: Path, model: str, overrides: Sequence[str] = ()) -> Con
     """The configuration of ``model`` on the data of ``recipe``.
 
     DET and its structural-only twin have the settings of the recipe and ``overrides``. A baseline has the
-    ones published for the data set, or those of the recipe named like it for any other data.
+    ones published for the data set, or those of the recipe named like it for any other data; its data are
+    those of the recipe with ``overrides`` of ``data``.
     """
     config = load_config(recipe, [*overrides, *OWN_MODELS.get(model, ())])
     if model in OWN_MODELS:
@@ -35,6 +36,10 @@ def model_config(recipe: Path, model: str, overrides: Sequence[str] = ()) -> Con
     name = f"{config.task}/baselines/{model}"
     special = f"{name}-{config.data.label}"
     published = load_config(recipe_path(special if special in recipe_names() else name))
-    # Settings for a data set say how its features are scaled; for other data the user's recipe does.
-    same = config.data.name is not None and published.data.name == config.data.name
-    return published if same else published.model_copy(update={"data": config.data})
+    data = config.data
+    if isinstance(data, NetworkData) and isinstance(published.data, NetworkData):
+        # Settings for a data set say how its features are scaled, unless the user does.
+        same = data.name is not None and published.data.name == data.name
+        if same and not any(change.startswith("data.normalize=") for change in overrides):
+            data = data.model_copy(update={"normalize": published.data.normalize})
+    return published.model_copy(update={"data": data})
