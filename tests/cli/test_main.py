@@ -27,7 +27,7 @@ TAUGHT = {
     "submit": ("RUN", "--output", "leaderboard"),
     "compare": ("CONFIG", "KEY=VALUE", "--models", "--seeds", "--jobs", "--output", "paired t-test"),
     "reproduce": ("table-nodes", "figure-tau", "--recompute", "--runs", "--only", "--json", "not run"),
-    "tune": ("SPACE.yaml", "--trials", "--minutes", "test split is never read", "model.tau"),
+    "tune": ("SPACE.yaml", "KEY=VALUE", "--trials", "--minutes", "test split is never read", "model.tau"),
     "recipes": ("list", "show", "copy"),
     "data": ("list", "fetch", "info", "check"),
     "doctor": ("versions",),

@@ -8,6 +8,8 @@ import pytest
 from tiny_runs import det, tiny_yaml
 
 from detgraph.config import load_config
+from detgraph.tasks import EntityTask, Split
+from detgraph.tasks.ranking import Ranking
 from detgraph.training.launch import start
 
 
@@ -124,10 +126,22 @@ def test_mistakes(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert (answer.code, "name what is asked for" in answer.err) == (2, True)
 
 
-def test_evaluation_in_parts(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_evaluation_in_parts(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rankings: list[str] = []
+    rank = EntityTask.ranking
+
+    def counted(self: EntityTask, split: Split) -> Ranking:
+        rankings.append(split)
+        return rank(self, split)
+
+    monkeypatch.setattr(EntityTask, "ranking", counted)
+    whole = det(capsys, "evaluate", run, "--split", "train", "--json").out
     for by, parts in (("direction", {"tail", "head"}), ("relation", {"r1", "r2"})):
         answer = det(capsys, "evaluate", str(run), "--split", "train", "--by", by, "--json")
         records = [json.loads(line) for line in answer.out.splitlines()]
-        assert "part" not in records[0]
+        assert records[0] == json.loads(whole)
         assert {record["part"] for record in records[1:]} == parts
+    assert rankings == ["train"] * 3, "once a command"
     assert "head" in det(capsys, "evaluate", str(run), "--by", "direction").out

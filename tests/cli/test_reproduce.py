@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from detgraph.cli.compare import StudyBar
 from detgraph.reproduce import TARGETS
+from detgraph.reproduce.results import committed_results
 from detgraph.reproduce.target import ACCURACY, MICRO_F1, Cell, Column, Plan, Published, Target
 
 SMALL = ("data.num_nodes=200", "training.epochs=2", "model.heads=2", "neighbors.k=2")
@@ -47,6 +48,17 @@ def tiny_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # No data is at hand.
     monkeypatch.delenv("DET_DATA", raising=False)
     monkeypatch.setenv("DET_CACHE", str(tmp_path / "cache"))
+
+
+def test_a_folder_of_results_is_there_and_may_be_grouped(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("table-nodes", "figure-neighbors"):
+        answer = det(capsys, "reproduce", name, "--results", "nope")
+        assert (answer.code, answer.out) == (2, "")
+        assert "--results nope: no such folder" in answer.err
+    ours = det(capsys, "reproduce", "table-nodes", "--json").out
+    named = det(capsys, "reproduce", "table-nodes", "--json", "--results", committed_results().path)
+    assert named.out == ours
+    assert "figure-neighbors" in det(capsys, "reproduce", "table-nope").err
 
 
 @pytest.mark.parametrize("name", ["table-nodes", "table-ablation", "figure-tau"])
@@ -148,7 +160,10 @@ def test_interrupted(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
 
 def test_mistakes(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, message in (
-        (("table-tinny",), "unknown target 'table-tinny'. Did you mean 'table-tiny'? Known: figure-pcqm4m, "),
+        (
+            ("table-tinny",),
+            "unknown target 'table-tinny'. Did you mean 'table-tiny'? Known: figure-neighbors, ",
+        ),
         (("table-tiny", "--only", "paper"), "unknown data set of table-tiny 'paper'. Did you mean 'papers'?"),
         (("table-tiny", "--runs", "1"), "--runs is a quick look with studies of its own"),
         (("table-tiny", "--recompute", "--runs", "1", "--results", "x"), "without --results"),

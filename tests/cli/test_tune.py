@@ -45,6 +45,18 @@ def test_round_trip(capsys: pytest.CaptureFixture[str]) -> None:
     assert det(capsys, "train", "node.yaml", *content["best"]["overrides"]).code == 0
 
 
+def test_changes_are_for_all_trials(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ("tune", "node.yaml", "space.yaml", "data.num_nodes=150", "--seeds", "1", "--trials", "2")
+    answer = det(capsys, *command)
+    assert (answer.code, answer.err) == (0, "")
+    assert "Next: det compare node.yaml data.num_nodes=150 model.tau=" in answer.out
+    content = json.loads(Path("results/tuning/papers.json").read_text(encoding="utf-8"))
+    assert content["config"]["data"]["num_nodes"] == 150
+    answer = det(capsys, "tune", "node.yaml", "space.yaml", "--seeds", "1", "--trials", "2")
+    assert (answer.code, "is of another search" in answer.err) == (2, True)
+    assert "use --seeds" in det(capsys, "tune", "node.yaml", "space.yaml", "seed=1").err
+
+
 def test_a_baseline_can_be_tuned(capsys: pytest.CaptureFixture[str]) -> None:
     Path("gcn.yaml").write_text(
         "task: node\ndata: {name: papers, num_nodes: 200}\nbaseline: {name: gcn, channels: 4}\n"

@@ -70,8 +70,7 @@ def compare(
     structural, or to the first model if that is not among them.
     """
     changes = overrides or []
-    if any(change.startswith("seed=") for change in changes):
-        raise DetError("the seeds of a comparison are 0, 1, …: use --seeds for their number, not seed=.")
+    refuse_seed(changes)
     recipe = find_recipe(config)
     names = list(dict.fromkeys(name.strip() for name in models.split(",")))
     studies = []
@@ -93,6 +92,12 @@ def compare(
     show_table(studies)
     console.print(f"Studies: {' '.join(str(study.file) for study in studies)}")
     console.print(f"Next: more certainty with --seeds {2 * seeds} (trains only new ones), or other --models.")
+
+
+def refuse_seed(changes: Sequence[str]) -> None:
+    """Several runs have seeds of their own."""
+    if any(change.startswith("seed=") for change in changes):
+        raise DetError("seed= has no effect here, runs have the seeds 0, 1, …: use --seeds for their number.")
 
 
 class StudyBar(StudyObserver):

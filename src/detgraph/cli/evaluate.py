@@ -48,9 +48,7 @@ def evaluate(
     task = load_run(folder)
     if not task.has(split.value):
         raise DetError(f"the data of {folder} has no {split.value} part.")
-    rows = {split.value: task.evaluate(split.value)}
-    if by is not None:
-        rows |= parts(task, split, by)
+    rows = {split.value: task.evaluate(split.value)} if by is None else parts(task, split, by)
     if as_json:
         for name, metrics in rows.items():
             part = {} if name == split.value else {"part": name}
@@ -66,12 +64,13 @@ def evaluate(
 
 
 def parts(task: Task, split: SplitName, by: Part) -> dict[str, Metrics]:
-    """The metrics of each direction or relation, by name."""
+    """The metrics of the split, and of each direction or relation, by name."""
     if not isinstance(task, EntityTask):
         raise DetError(f"--by {by.value} is for runs on knowledge graphs.")
     with torch.no_grad():
         ranking = task.eval().ranking(split.value)
+    rows = {split.value: ranking.metrics()}
     if by is Part.direction:
-        return ranking.by_direction()
+        return rows | ranking.by_direction()
     names = task.data.relation_names
-    return {f"{names[relation]}": metrics for relation, metrics in ranking.by_relation().items()}
+    return rows | {names[relation]: metrics for relation, metrics in ranking.by_relation().items()}

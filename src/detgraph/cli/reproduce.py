@@ -15,7 +15,7 @@ from detgraph.reproduce import TARGETS, figure_neighbors, find_target
 from detgraph.reproduce.entries import read_entries
 from detgraph.reproduce.facts import count_facts
 from detgraph.reproduce.rendering import notes, terminal_tables, write_files
-from detgraph.reproduce.results import Results, committed_results, new_results
+from detgraph.reproduce.results import Results, committed_results, named_results, new_results
 from detgraph.reproduce.target import Target
 from detgraph.reproduce.training import trainable
 from detgraph.studies import complete
@@ -65,12 +65,11 @@ def reproduce(
     runs take hours: begin with a quick look at one data set,
     `det reproduce table-ablation --recompute --only cora --runs 1`.
     """
+    named = named_results(results, new=recompute) if results else None
     if name == figure_neighbors.NAME:
         if only is not None or runs is not None:
             raise DetError(f"{name} is of one run on each data set: --only and --runs are for other targets.")
-        reproduce_neighbors(
-            Results(results) if results else None, output, recompute=recompute, as_json=as_json
-        )
+        reproduce_neighbors(named, output, recompute=recompute, as_json=as_json)
         return
     target = find_target(name)
     if only is not None:
@@ -81,8 +80,8 @@ def reproduce(
                 "--runs is a quick look with studies of its own: it goes with --recompute, without --results."
             )
         output = output / f"{runs}-runs"
-        results = output / "studies"
-    source = Results(results) if results else new_results() if recompute else committed_results()
+        named = Results(output / "studies")
+    source = named or (new_results() if recompute else committed_results())
     finished = True
     if recompute:
         # What is not asked for must not stand between the lines of JSON.

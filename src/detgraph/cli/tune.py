@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from typing_extensions import override
 
+from detgraph.cli.compare import refuse_seed
 from detgraph.cli.display import console, duration
 from detgraph.config.schema import model_name
 from detgraph.errors import DetError
@@ -24,6 +25,10 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 def tune(
     recipe: Annotated[str, typer.Argument(help="A YAML file, or a recipe of `det recipes list`.")],
     space: Annotated[Path, typer.Argument(metavar="SPACE.yaml", help="Settings to search, see above.")],
+    changes: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE]...", help="Settings of all trials, e.g. data.limit=100."),
+    ] = None,
     trials: Annotated[int, typer.Option(min=1, help="Trials in all, with those already in the file.")] = 50,
     minutes: Annotated[
         float | None, typer.Option(min=0, help="Begin no trial after so many minutes.")
@@ -47,7 +52,8 @@ def tune(
     not fit together, or with which training diverges, are failed trials.
     """
     load_optuna()
-    tuning = Tuning(find_recipe(recipe), Space.read(space), seeds, output)
+    refuse_seed(changes or ())
+    tuning = Tuning(find_recipe(recipe), Space.read(space), seeds, output, changes or ())
     console.print(
         f"{tuning.dataset}: up to {trials} trials of {seeds} run{'s' * (seeds != 1)} each; the best mean "
         f"validation {tuning.metric} counts, the test split is not read."
@@ -105,4 +111,4 @@ def show_best(tuning: Tuning, recipe: str) -> None:
     console.print(f"All trials: {tuning.file}")
     own = model_name(tuning.config) in OWN_MODELS
     verb, options = ("compare", " --models det,structural --seeds 20") if own else ("train", "")
-    console.print(f"Next: det {verb} {shlex.quote(recipe)} {pasted}{options}")
+    console.print(f"Next: det {verb} {shlex.join([recipe, *tuning.changes])} {pasted}{options}")

@@ -6,6 +6,7 @@ A new target is one file with a function that returns a `Target`, and a line in 
 from collections.abc import Callable
 
 from detgraph.errors import unknown_name
+from detgraph.reproduce import figure_neighbors
 from detgraph.reproduce.figure_curves import figure_pcqm4m, figure_zinc
 from detgraph.reproduce.figure_tau import figure_tau
 from detgraph.reproduce.table_ablation import table_ablation
@@ -34,5 +35,5 @@ TARGETS: dict[str, Callable[[], Target]] = {
 def find_target(name: str) -> Target:
     """A table or figure by its name."""
     if name not in TARGETS:
-        raise unknown_name("target", name, TARGETS)
+        raise unknown_name("target", name, (*TARGETS, figure_neighbors.NAME))
     return TARGETS[name]()

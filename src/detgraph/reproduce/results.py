@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from detgraph.errors import DetError
 from detgraph.reproduce.target import Plan
 from detgraph.studies import Study
+from detgraph.studies.models import BASELINES
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,18 @@ class Results:
     def study(self, dataset: str, plan: Plan) -> Study:
         """A study with its file and the configuration its recipe has now."""
         return Study(dataset, plan.key, plan.config(), self.file(dataset, plan.key, plan.group), plan.logs)
+
+
+def named_results(path: Path, *, new: bool) -> Results:
+    """A folder that the user names, with all studies in it or a folder for each group.
+
+    Args:
+        path: the folder.
+        new: whether it is to be filled, so that it need not be there.
+    """
+    if not new and not path.is_dir():
+        raise DetError(f"--results {path}: no such folder. Check the path, or train with --recompute.")
+    return Results(path, grouped=any((path / group).is_dir() for group in BASELINES))
 
 
 def committed_results() -> Results:

@@ -44,6 +44,7 @@ class Attempt:
     number: int
     settings: Settings
     recipe: Path
+    changes: tuple[str, ...]
     seeds: int
 
 
@@ -58,15 +59,22 @@ class TuningObserver(Observer):
 
 
 class Tuning:
-    """A recipe, a space and a number of seeds; ``file`` holds the trials finished so far.
+    """A recipe with changes, a space and a number of seeds; ``file`` holds the trials finished so far.
 
     Raises:
         DetError: if recipe, space or data are wrong, or the file is of another search.
     """
 
-    def __init__(self, recipe: Path, space: Space, seeds: int, file: Path | None = None) -> None:
-        self.recipe, self.space, self.seeds = recipe, space, seeds
-        self.config = load_config(recipe)
+    def __init__(
+        self,
+        recipe: Path,
+        space: Space,
+        seeds: int,
+        file: Path | None = None,
+        changes: Sequence[str] = (),
+    ) -> None:
+        self.recipe, self.space, self.seeds, self.changes = recipe, space, seeds, tuple(changes)
+        self.config = load_config(recipe, changes)
         space.check(self.config)
         task = prepare(self.config)  # now, so that missing data is an error and not the end of every trial
         self.metric, self.higher_is_better = task.metric, task.higher_is_better
@@ -158,7 +166,7 @@ def search(
             taken = {trial.number for trial in tuning.trials} | set(running)
             number = next(number for number in count() if number not in taken)
             running[number] = propose(tuning, list(running.values()), number)
-            yield Attempt(number, running[number], tuning.recipe, tuning.seeds)
+            yield Attempt(number, running[number], tuning.recipe, tuning.changes, tuning.seeds)
 
     def keep(attempt: Attempt, trial: Trial) -> None:
         del running[attempt.number]
@@ -215,7 +223,7 @@ def make(attempt: Attempt, observer: Observer) -> Trial:
     begin = time.monotonic()
     valid, failed = list[float](), None
     try:
-        config = load_config(attempt.recipe, overrides(attempt.settings))
+        config = load_config(attempt.recipe, [*attempt.changes, *overrides(attempt.settings)])
         for seed in range(attempt.seeds):
             result = train(config, seed, observer, read_test=False).result
             valid.append(result.valid[result.metric])
