@@ -75,7 +75,8 @@ def test_errors_name_the_file(tmp_path: Path) -> None:
         ({"modle": {}}, ["unknown key 'modle'", "Did you mean 'model'?", "Known here: task, data, model"]),
         ({"model": {"haeds": 2}}, ["unknown key 'model.haeds'", "Did you mean 'heads'?", "head_channels"]),
         ({"model": {"zzz": 2}}, ["unknown key 'model.zzz'.", "Known here: tau"]),
-        ({"model": {1: 2}}, ["model", "Keys should be strings", "got 1"]),
+        ({"model": {1: 2}}, ["the key 'model.1' is not text", "Known here: tau"]),
+        ({True: 2}, ["configuration: the key 'True' is not text", "Known here: task"]),
         ({"data": {"nmae": "cora"}}, ["unknown key 'data.nmae'", "Did you mean 'name'?"]),
         ({"neighbors": {"evry": 2}}, ["unknown key 'neighbors.evry'", "Did you mean 'every'?"]),
         ({"training": {"epoch": 2}}, ["unknown key 'training.epoch'", "Did you mean 'epochs'?"]),
@@ -127,6 +128,7 @@ def test_mistake_is_explained(changes: dict[str, Any], words: list[str]) -> None
             ["one of data.name, data.file", "got data.name and"],
         ),
         ({"task": "graph", "data": {"file": "b"}}, ["data.targets must name the columns"]),
+        ({"task": "graph", "data": {"file": "b", "targets": ["y", "y"]}}, ["data.targets names 'y' twice"]),
         ({"task": "graph", "data": {"file": "b", "targets": [1]}}, ["data.targets", "valid string", "got 1"]),
         ({"task": "graph", "data": {"name": "a"}, "neighbors": {}}, ["unknown key 'neighbors'"]),
         (

@@ -2,6 +2,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tiny_runs import TaskName, tiny_yaml
 from typer.testing import CliRunner
 
 from detgraph.cli.data import app
@@ -91,8 +92,8 @@ def test_check_reports_bad_molecules(tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
     path.write_text("smiles\nCCO\n" + "C(\n" * 12)
     code, output = run("check", str(path))
-    assert code == 1
-    assert "row 2: it is not SMILES" in output
+    assert code == 2
+    assert "mine.csv:3: it is not SMILES" in output
     assert "and 2 more" in output
     assert "data.bad_rows=skip" in output
 
@@ -104,6 +105,18 @@ def test_check_of_triples(tmp_path: Path) -> None:
     assert code == 0
     assert "16 triples" in output
     assert "No problems." in output
+
+
+@pytest.mark.parametrize(("task", "count"), [("graph", "20"), ("node", "200"), ("entity", "18 triples")])
+def test_check_of_a_configuration(task: TaskName, count: str, tmp_path: Path) -> None:
+    path = tiny_yaml(task, tmp_path)
+    code, output = run("check", str(path))
+    assert code == 0
+    assert count in output
+    assert f"No problems. Next: det train {path}" in output
+    path.write_text(path.read_text() + "modle: {}\n")
+    with pytest.raises(DetError, match="unknown key 'modle'"):
+        run("check", str(path))
 
 
 def test_check_of_another_file(tmp_path: Path) -> None:

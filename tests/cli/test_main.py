@@ -101,6 +101,13 @@ def test_trouble_with_the_file_system_is_no_traceback(
     assert "file" in answer.err
 
 
+def test_torch_does_not_call_its_sparse_tensors_a_beta() -> None:
+    script = "import detgraph, torch; torch.eye(1).to_sparse_csr()"
+    done = subprocess.run([sys.executable, "-W", "default", "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "beta" not in done.stderr
+
+
 def test_the_installed_program() -> None:
     program = Path(sys.executable).with_name("det")
     if not program.exists():

@@ -162,7 +162,7 @@ def test_mistakes(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, message in (
         (
             ("table-tinny",),
-            "unknown target 'table-tinny'. Did you mean 'table-tiny'? Known: figure-neighbors, ",
+            "unknown target 'table-tinny'. Did you mean 'table-tiny'? Known: figure-n",
         ),
         (("table-tiny", "--only", "paper"), "unknown data set of table-tiny 'paper'. Did you mean 'papers'?"),
         (("table-tiny", "--runs", "1"), "--runs is a quick look with studies of its own"),

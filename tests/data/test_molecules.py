@@ -14,6 +14,7 @@ from torch_geometric.data import Data
 from detgraph.data.featurizers import FEATURIZERS, ZINC_ATOMS, Featurizer, get_featurizer
 from detgraph.data.molecule_graphs import MoleculeGraphs
 from detgraph.data.molecules import make_molecules, random_splits, read_molecules
+from detgraph.data.table_stream import read_rows
 from detgraph.errors import DetError
 
 STANDARD, ZINC = get_featurizer("standard"), get_featurizer("zinc")
@@ -157,13 +158,40 @@ def test_read_table(tmp_path: Path, kind: str) -> None:
 
 
 def test_random_split_without_a_column(tmp_path: Path) -> None:
-    path = write(tmp_path / "m.csv", "smiles,y\n" + "CCO,1\n" * 50)
+    path = write(tmp_path / "m.csv", "smiles,y\n" + "CCO,1.5\n" * 50)
     first, again, other = (read_molecules(path, targets=["y"], split_seed=seed) for seed in (0, 0, 1))
     assert [len(first.splits[name]) for name in ("train", "valid", "test")] == [40, 5, 5]
     assert sorted(np.concatenate(list(first.splits.values())).tolist()) == list(range(50))
     assert first.splits["test"].tolist() == again.splits["test"].tolist() != other.splits["test"].tolist()
     assert first.notes == ("no split column: random 80/10/10 split with seed 0",)
     assert first.ids[:2] == ("1", "2")
+
+
+def test_rows_without_a_split_are_not_used(tmp_path: Path) -> None:
+    path = write(tmp_path / "m.csv", "smiles,y,split\nCCO,1,train\nC,2,\nCC,3, \nCN,4,valid\n")
+    molecules = read_molecules(path, targets=["y"])
+    assert {name: rows.tolist() for name, rows in molecules.splits.items()} == {
+        "train": [0],
+        "valid": [3],
+        "test": [],
+    }
+    assert molecules.notes == ("2 molecules without a split are not used",)
+
+
+def test_numbers_that_may_be_classes_are_noted(tmp_path: Path) -> None:
+    path = write(tmp_path / "m.csv", "smiles,y,z,split\nCCO,1,1,train\nC,,0.5,train\nCC,0,0,test\n")
+    (note,) = read_molecules(path, targets=["y", "z"]).notes
+    assert note == "target 'y' holds only 0 and 1: for a class, set data.kind=classification"
+    assert read_molecules(path, targets=["y"], kind="classification").notes == ()
+
+
+def test_text_in_another_encoding_is_named_by_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "m.csv"
+    path.write_bytes("smiles,y\nCCO,1\nC,é\n".encode("latin-1"))
+    with pytest.raises(DetError, match=r"m\.csv:3: is not UTF-8 text\. Save the file as UTF-8"):
+        read_molecules(path, targets=["y"])
+    with pytest.raises(DetError, match=r"m\.csv:3: is not UTF-8 text"):
+        list(read_rows(path)[1])
 
 
 def test_sizes_of_a_random_split() -> None:
@@ -211,7 +239,8 @@ def test_bad_row_skipped_is_reported(tmp_path: Path) -> None:
         ("smiles,y\nC,1\nCC,high\n", {}, ":3: target 'y' is 'high', expected a finite number"),
         ("smiles,y\nC,inf\n", {}, ":2: target 'y' is 'inf', expected a finite number"),
         ("smiles,y\nC,1\nCC,2\n", {"kind": "classification"}, ":3: target 'y' is 2, expected 0 or 1."),
-        ("smiles,y,split\nC,1,dev\n", {}, ":2: split is 'dev', expected train, valid or test."),
+        ("smiles,y,split\nC,1,dev\n", {}, ":2: split is 'dev', expected train, valid, test or blank."),
+        ("smiles;y\nC;1\n", {}, "no column 'smiles'. Columns there: smiles;y. The separator seems to be ';'"),
         ("smiles,y\nC,1\n", {"split_column": "fold"}, "no column 'fold'"),
         ("smiles,y\nC(,1\n", {"bad_rows": "skip"}, "no valid molecule among 1 rows. The first, at"),
     ],

@@ -138,7 +138,8 @@ def mask(*nodes: int) -> torch.Tensor:
         ({"y": None}, "y is None, expected class indices"),
         ({"y": torch.ones(5)}, "y is torch.float32 (5,), expected class indices"),
         ({"y": torch.tensor([0, 1, -2, 0, 0])}, "row 2 of y is -2, expected -1 to 1"),
-        ({"y": torch.full((5,), -1)}, "there is no class"),
+        ({"y": torch.full((5,), -1)}, "there are 0 classes"),
+        ({"y": torch.zeros(5, dtype=torch.int64)}, "there are 1 classes"),
         ({"y": torch.full((5, 2), 0.5)}, "row 0 of y is [0.5, 0.5], expected 0 and 1, or a row of NaN"),
         ({"y": torch.empty(0, dtype=torch.int64)}, "the network is empty"),
         ({"train_mask": mask(0)}, "val_mask is None, expected bool (5 nodes,). Give all three masks or none"),
@@ -160,8 +161,8 @@ def test_bad_ids_and_classes_are_refused() -> None:
         Network.from_data(data(), nodes=["a", "b", "c", "b", "d"])
     with fails("2 node ids for 5 labels"):
         Network.from_data(data(), nodes=["a", "b"])
-    with fails("row 1 of y is 1, expected -1 to 0"):
-        Network.from_data(data(), classes=["only"])
+    with fails("row 1 of y is 2, expected -1 to 1"):
+        Network.from_data(data(y=torch.tensor([0, 2, 0, 1, 0])), classes=["one", "two"])
 
 
 # --- read_network ------------------------------------------------------------------------------------
@@ -242,7 +243,7 @@ def test_feature_files_agree(tmp_path: Path) -> None:
         (EDGES + "a,zed\n", NODES, "edges.csv:5: the node 'zed' is not in"),
         ("a,b\nb,c\n", NODES, "edges.csv:1: is an edge, expected a header"),
         ("source\na\n", NODES, "edges.csv: has the columns ['source'], expected two"),
-        (EDGES, "id,kind\na,1\n", "nodes.csv: has no column 'label'. Its columns: id, kind."),
+        (EDGES, "id,kind\na,1\n", "nodes.csv: has no column 'label'. Columns there: id, kind."),
         (EDGES, NODES + "b,red,test,1,1\n", "nodes.csv:7: the id 'b' was given before, at"),
         (EDGES, NODES + ",red,test,1,1\n", "nodes.csv:7: column 'id' is blank"),
         (
@@ -260,16 +261,33 @@ def test_feature_files_agree(tmp_path: Path) -> None:
             "nodes.csv:8: unknown split 'exam', expected train, valid",
         ),
         (EDGES, "id,label\na,\n", "nodes.csv: column 'label' holds no label"),
+        (EDGES, "id,label\na,x\nb,NA\n", "nodes.csv: column 'label' holds only the label 'x'"),
+        (
+            EDGES,
+            "id,label\na,0.5\nb,2\nc,nan\n",
+            "'label' holds 0.5, 2, …: it looks like a number to predict",
+        ),
         (EDGES, "", "nodes.csv: cannot be read as a table"),
-        ("s,t\n", "id,label,features\na,1,1 x\n", "nodes.csv:2: got the feature entry 'x'"),
-        ("s,t\n", "id,label,features\na,1,1:inf\n", "nodes.csv:2: got the feature entry '1:inf'"),
-        ("s,t\n", "id,label,features\na,1,-1\n", "nodes.csv:2: got the feature entry '-1'"),
-        ("s,t\n", "id,label,features\na,1,2:1 2:3\n", "nodes.csv:2: feature 2 is given twice"),
+        ("s,t\n", "id,label,features\na,1,1 x\nb,2,\n", "nodes.csv:2: got the feature entry 'x'"),
+        ("s,t\n", "id,label,features\na,1,1:inf\nb,2,\n", "nodes.csv:2: got the feature entry '1:inf'"),
+        ("s,t\n", "id,label,features\na,1,-1\nb,2,\n", "nodes.csv:2: got the feature entry '-1'"),
+        ("s,t\n", "id,label,features\na,1,2:1 2:3\nb,2,\n", "nodes.csv:2: feature 2 is given twice"),
     ],
 )
 def test_bad_files_are_refused(tmp_path: Path, edges: str, nodes: str, message: str) -> None:
     with fails(message):
         read_network(*write(tmp_path, edges, nodes))
+
+
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_words_for_no_label(tmp_path: Path, multi_label: bool) -> None:
+    rows = zip("abcdefgh", ["red", "nan", "NaN", "NA", "null", "", "Na", "blue"], strict=True)
+    text = "id,label\n" + "".join(f"{name},{label}\n" for name, label in rows)
+    network = read_network(*write(tmp_path, "s,t\na,b\n", text), multi_label=multi_label)
+    assert network.classes == ("Na", "blue", "red")
+    y = network.graph.y
+    assert (y.isnan().any(dim=1) if multi_label else y < 0).tolist() == [False, *[True] * 5, False, False]
+    assert "4 labels that are NaN, NA or null are unknown" in network.notes
 
 
 def test_bad_paths_are_refused(tmp_path: Path) -> None:

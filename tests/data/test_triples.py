@@ -118,6 +118,11 @@ def test_bad_files_are_refused(tmp_path: Path) -> None:
     broken.write_bytes(b"plain")
     with pytest.raises(DetError, match=r"broken\.gz: is not a whole gzip file"):
         read_triples(broken, None, None, name="bad")
+    names = write(tmp_path / "twice.txt", "a\tone\n\nb\tx\na\tone\na \ttwo\n")
+    with pytest.raises(
+        DetError, match=r"twice\.txt:5: the name of 'a' is 'two', but at .*twice\.txt:1 'one'\. Keep one"
+    ):
+        read_triples(train, None, None, entity_names=names, name="bad")
     names = write(tmp_path / "names.txt", "berlin\n")
     with pytest.raises(DetError, match=r"names\.txt:1: has 1 tab-separated columns, expected 2: id<TAB>name"):
         read_triples(train, None, None, entity_names=names, name="bad")

@@ -8,7 +8,7 @@ from tiny_runs import tiny_config
 
 from detgraph.errors import DetError
 from detgraph.training import RunFolder
-from detgraph.training.launch import free_folder, load_run, resume, start
+from detgraph.training.launch import free_folder, load_predictor, load_run, resume, start
 from detgraph.training.run import PACKAGES, InUse, save_tensors, versions
 
 
@@ -75,6 +75,14 @@ def test_damaged_weights(tmp_path: Path) -> None:
     weights.write_bytes(weights.read_bytes()[:-7])
     with pytest.raises(DetError, match=r"model\.safetensors is damaged"):
         load_run(tmp_path / "run")
+
+
+def test_a_run_that_is_not_whole(tmp_path: Path) -> None:
+    start(tiny_config("graph", tmp_path, epochs=1), tmp_path / "run").train()
+    for name, load in (("vocabulary.json", load_predictor), ("neighbors.safetensors", load_run)):
+        (tmp_path / "run" / name).unlink()
+        with pytest.raises(DetError, match=rf"{name} is missing: the run folder is not whole"):
+            load(tmp_path / "run")
 
 
 def test_weights_that_do_not_fit(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from detgraph.config import load_config
 from detgraph.data.benchmarks import (
     BENCHMARKS,
     Benchmark,
@@ -20,9 +21,10 @@ from detgraph.data.benchmarks import (
     whereabouts,
 )
 from detgraph.data.fetch import locate, package_folder
+from detgraph.data.load import load_data
 from detgraph.data.molecules import Molecules, read_molecules
 from detgraph.data.networks import Network
-from detgraph.data.tables import read_table
+from detgraph.data.tables import read_table, where
 from detgraph.data.triples import read_triples
 from detgraph.errors import DetError, unknown_name
 
@@ -93,16 +95,26 @@ def info(name: Annotated[str, typer.Argument(help="A benchmark.")]) -> None:
 @app.command()
 def check(
     what: Annotated[
-        str, typer.Argument(metavar="NAME|FILE", help="A benchmark, or your own table or triples.")
+        str,
+        typer.Argument(
+            metavar="NAME|FILE", help="A benchmark, a configuration (.yaml), or your own table or triples."
+        ),
     ],
     smiles: Annotated[str, typer.Option(help="The column of SMILES of your table.")] = "smiles",
     targets: Annotated[list[str] | None, typer.Option(help="A column to learn; may be repeated.")] = None,
 ) -> None:
-    """Check a benchmark's files and load it once, or look through a file of your own."""
+    """Check a benchmark's files and load it once, or look through a file of your own.
+
+    For example `det data check my.yaml`, which reads all data that the configuration names.
+    """
     if what in BENCHMARKS:
         _check_benchmark(BENCHMARKS[what])
         return
     path = Path(what)
+    if path.suffix in (".yaml", ".yml"):
+        _describe(load_data(load_config(path).data))
+        _say(f"No problems. Next: det train {path}")
+        return
     if not path.exists() and not path.suffix:
         raise unknown_name("benchmark or file", what, BENCHMARKS)
     if path.name.endswith(TABLES) and (path.suffix == ".parquet" or _has_column(path, smiles) or targets):
@@ -139,12 +151,12 @@ def _check_molecules(path: Path, smiles: str, targets: list[str]) -> None:
     molecules = read_molecules(path, smiles_column=smiles, targets=targets, bad_rows="skip")
     _describe(molecules)
     for row, reason in molecules.bad_rows[:SHOWN_PROBLEMS]:
-        _say(f"row {row}: {reason}")
+        _say(f"{where(path, row - 1)}: {reason}")
     if len(molecules.bad_rows) > SHOWN_PROBLEMS:
         _say(f"and {len(molecules.bad_rows) - SHOWN_PROBLEMS} more")
     if molecules.bad_rows:
         _say("Next: mend these rows, or set data.bad_rows=skip to leave them out.")
-        raise typer.Exit(1)
+        raise typer.Exit(2)
     _say("No problems. Next: name this file in a config with task graph, then det train CONFIG.yaml")
 
 

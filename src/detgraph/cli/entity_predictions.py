@@ -9,7 +9,7 @@ from rich.table import Table
 from detgraph.cli.display import console
 from detgraph.cli.molecule_predictions import BadRows
 from detgraph.data.table_stream import Row, open_table, read_rows, row_writer
-from detgraph.data.tables import read_lines
+from detgraph.data.tables import columns_there, read_lines
 from detgraph.data.triples import COLUMNS
 from detgraph.errors import DetError
 from detgraph.files import atomic_path
@@ -69,7 +69,7 @@ def answer_table(
     header, rows = read_rows(table)
     missing = [name for name in COLUMNS if name not in header]
     if missing:
-        raise DetError(f"{table}: no column {missing[0]!r}. Columns there: {', '.join(header)}.")
+        raise DetError(f"{table}: no column {missing[0]!r}. {columns_there(header)}")
     places = [header.index(name) for name in COLUMNS]
     reasons = bad_rows is BadRows.nan
     done, bad = 0, 0

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from detgraph.cli.display import console
 from detgraph.data.table_stream import Row, open_table, read_rows, row_writer
+from detgraph.data.tables import columns_there
 from detgraph.errors import DetError
 from detgraph.files import atomic_path
 from detgraph.tasks.molecule_prediction import predict_smiles
@@ -69,9 +70,7 @@ def find_column(header: list[str], name: str, path: Path) -> int:
     if name in header:
         return header.index(name)
     if len(alike) != 1:
-        raise DetError(
-            f"{path}: no column {name!r}. Columns there: {', '.join(header)}. Name it with --smiles-column."
-        )
+        raise DetError(f"{path}: no column {name!r}. {columns_there(header)} Name it with --smiles-column.")
     return alike[0]
 
 

@@ -24,7 +24,7 @@ class MoleculeData(Section):
     """Columns to predict, one or several."""
     id_column: str | None = None
     split_column: str | None = "split"
-    """train / valid / test; without this column a seeded random split is made."""
+    """train / valid / test, blank = not used; without this column a seeded random split is made."""
     kind: Literal["regression", "classification"] = "regression"
     """Classification is binary (0 or 1) for each target."""
     bad_rows: Literal["fail", "skip"] = "fail"
@@ -42,6 +42,9 @@ class MoleculeData(Section):
         _one_of(self, name={"limit"}, file={*MoleculeData.model_fields} - {"name"})
         if self.file and not self.targets:
             raise ValueError("data.targets must name the columns to predict")
+        twice = [target for target in self.targets if self.targets.count(target) > 1]
+        if twice:
+            raise ValueError(f"data.targets names {twice[0]!r} twice: remove one")
         return self
 
 

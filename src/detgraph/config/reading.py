@@ -101,6 +101,11 @@ def _explain(problem: Any, where: str) -> str:
         near = get_close_matches(keys[-1], known, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         return f"{where}: unknown key {key!r}.{hint} Known here: {', '.join(known)}."
+    if problem["type"] == "invalid_key":
+        wrong = ".".join([*keys[:-1], str(problem["input"])])
+        return (
+            f"{where}: the key {wrong!r} is not text. Known here: {', '.join(_known_keys(task, keys[:-1]))}."
+        )
     if problem["type"] in ("model_type", "model_attributes_type"):
         return f"{where}: {key}: expected a section of keys and values (got {problem['input']!r})."
     if problem["type"] == "missing":

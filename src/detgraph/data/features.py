@@ -1,6 +1,5 @@
 """Node features from a user's files: numeric columns, sparse text, SVMlight, NumPy and SciPy arrays."""
 
-import warnings
 import zipfile
 from collections.abc import Callable
 from functools import partial
@@ -31,15 +30,13 @@ def csr_parts(
     indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any], shape: tuple[int, int]
 ) -> Tensor:
     """The three arrays of a CSR matrix, checked by torch, as a float32 ``sparse_csr`` tensor."""
-    with warnings.catch_warnings():  # torch calls its CSR layout a beta, once a process
-        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
-        return torch.sparse_csr_tensor(
-            torch.from_numpy(indptr.astype(np.int64)),
-            torch.from_numpy(indices.astype(np.int64)),
-            torch.from_numpy(values.astype(np.float32)),
-            size=(int(shape[0]), int(shape[1])),
-            check_invariants=True,
-        )
+    return torch.sparse_csr_tensor(
+        torch.from_numpy(indptr.astype(np.int64)),
+        torch.from_numpy(indices.astype(np.int64)),
+        torch.from_numpy(values.astype(np.float32)),
+        size=(int(shape[0]), int(shape[1])),
+        check_invariants=True,
+    )
 
 
 def read_feature_file(path: Path) -> tuple[Tensor, tuple[str, ...]]:

@@ -3,7 +3,7 @@
 from typing import Any, TypeVar
 
 from detgraph.config import MoleculeData, NetworkData, TripleData
-from detgraph.data.benchmarks import load_benchmark
+from detgraph.data.benchmarks import Dataset, load_benchmark
 from detgraph.data.molecules import Molecules, read_molecules
 from detgraph.data.networks import Network, read_network
 from detgraph.data.npz import read_npz
@@ -11,6 +11,13 @@ from detgraph.data.triples import Triples, read_triples
 from detgraph.errors import DetError
 
 Kind = TypeVar("Kind", Molecules, Network, Triples)
+
+
+def load_data(config: MoleculeData | NetworkData | TripleData) -> Dataset:
+    """Whatever a configuration names."""
+    if isinstance(config, MoleculeData):
+        return load_molecules(config)
+    return load_network(config) if isinstance(config, NetworkData) else load_triples(config)
 
 
 def load_molecules(config: MoleculeData) -> Molecules:

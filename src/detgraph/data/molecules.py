@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from detgraph.data.featurize import featurize
 from detgraph.data.featurizers import Featurizer
 from detgraph.data.molecule_graphs import MoleculeGraphs
-from detgraph.data.tables import read_table, where
+from detgraph.data.tables import columns_there, read_table, where
 from detgraph.errors import DetError
 
 Kind = Literal["regression", "classification"]
@@ -151,8 +151,8 @@ def read_molecules(
         smiles_column: the column of SMILES; upper and lower case are the same.
         targets: the columns to learn, none to predict only; empty cells are missing targets.
         id_column: the column that names a row; by default the 1-based number of the data row.
-        split_column: a column with train, valid (or val) and test. Without a column "split" the split is
-            random and seeded, 80/10/10.
+        split_column: a column with train, valid (or val) and test; blank = not used. Without a column "split"
+            the split is random and seeded, 80/10/10.
         kind: "classification" if every target is 0 or 1.
         featurizer: "standard" or "zinc".
         bad_rows: "fail" on a SMILES that cannot be read, or "skip" it.
@@ -175,6 +175,12 @@ def read_molecules(
         notes = (f"no split column: random 80/10/10 split with seed {split_seed}",)
     else:
         splits = _read_splits(_column(table, split_column, path), path)
+        unused = len(smiles) - sum(map(len, splits.values()))
+        notes = (f"{unused} molecules without a split are not used",) if unused else ()
+    for target, values in zip(targets, y.T, strict=True):
+        known = values[~np.isnan(values)]
+        if kind == "regression" and len(known) and np.isin(known, (0, 1)).all():
+            notes += (f"target {target!r} holds only 0 and 1: for a class, set data.kind=classification",)
     return make_molecules(
         smiles,
         y,
@@ -194,7 +200,7 @@ def _column(table: pl.DataFrame, name: str, path: Path) -> pl.Series:
     exact = [column for column in table.columns if column == name]
     alike = [column for column in table.columns if column.lower() == name.lower()]
     if not exact and len(alike) != 1:
-        raise DetError(f"{path}: no column {name!r}. Columns there: {', '.join(table.columns)}.")
+        raise DetError(f"{path}: no column {name!r}. {columns_there(table.columns)}")
     return table[(exact or alike)[0]]
 
 
@@ -227,10 +233,12 @@ def _numbers(table: pl.DataFrame, target: str, path: Path, kind: Kind) -> NDArra
 def _read_splits(labels: pl.Series, path: Path) -> dict[str, NDArray[np.int64]]:
     rows: dict[str, list[int]] = {name: [] for name in SPLITS}
     for row, label in enumerate(labels.cast(pl.String).to_list()):
-        name = _SPLIT_NAMES.get((label or "").strip().lower())
-        if name is None:
-            raise DetError(f"{where(path, row)}: split is {label!r}, expected train, valid or test.")
-        rows[name].append(row)
+        word = (label or "").strip().lower()
+        if not word:
+            continue
+        if word not in _SPLIT_NAMES:
+            raise DetError(f"{where(path, row)}: split is {label!r}, expected train, valid, test or blank.")
+        rows[_SPLIT_NAMES[word]].append(row)
     return {name: np.array(members, dtype=np.int64) for name, members in rows.items()}
 
 

@@ -17,6 +17,7 @@ from detgraph.data.tables import read_pairs, read_table, require_column, where
 from detgraph.errors import DetError
 
 MASKS = ("train_mask", "val_mask", "test_mask")
+UNKNOWN = ("", "nan", "NaN", "NA", "null")  # labels that are none
 SPLITS = {"train": 0, "valid": 1, "val": 1, "test": 2}  # a user's word -> position in MASKS
 
 
@@ -107,7 +108,7 @@ def read_network(
         nodes: ``.csv``, ``.tsv`` or ``.parquet``. Columns other than the three below are features if they
             hold numbers; a text column ``features`` holds sparse ones (``3 17`` or ``3:0.5 17:1``).
         id_column: The node's id, as used in ``edges``.
-        label_column: The class; blank is unknown; with ``multi_label`` several, separated by ``;``.
+        label_column: The class; blank, NaN, NA or null is unknown; several for ``multi_label``, with ``;``.
         split_column: train, valid, test or blank; without the column there is a random 60/20/20 split.
         features: A feature file instead, one row a node: SVMlight, ``.npy`` or ``.npz``.
         multi_label: Whether a node may have several labels.
@@ -119,9 +120,18 @@ def read_network(
     ids = _read_ids(table, id_column, nodes)
     labels = table[label_column].cast(pl.String).str.strip_chars().fill_null("")
     y, classes = _read_labels(labels, multi_label)
-    if not classes:
-        raise DetError(f"{nodes}: column {label_column!r} holds no label. Training needs labelled nodes.")
+    if len(classes) < 2:
+        got = f"only the label {classes[0]!r}" if classes else "no label"
+        raise DetError(f"{nodes}: column {label_column!r} holds {got}. Training needs nodes of two or more.")
+    if _are_measurements(classes):
+        raise DetError(
+            f"{nodes}: column {label_column!r} holds {classes[0]}, {classes[1]}, …: it looks like a number "
+            "to predict; networks have classification only. Give classes."
+        )
     edge_index, notes = read_edges(edges, ids, nodes)
+    words = int(labels.is_in([word for word in UNKNOWN if word]).sum())
+    if words:
+        notes.append(f"{words} labels that are NaN, NA or null are unknown")
 
     if features is None:
         others = [c for c in table.columns if c not in (id_column, label_column, split_column)]
@@ -172,8 +182,8 @@ def _labels(name: str, y: Any, classes: Sequence[str] | None) -> tuple[Tensor, S
         count = len(classes) if classes is not None else max(int(y.max()) + 1, 0)
         wrong = (y < -1) | (y >= count)
         expected = f"-1 to {count - 1}"
-    if count == 0:
-        raise DetError(f"{name}: there is no class. Training needs labelled nodes.")
+    if count < 3 - y.dim():  # one label may be there or not
+        raise DetError(f"{name}: there are {count} classes. Training needs labelled nodes of two or more.")
     if wrong.any():
         row = int(wrong.nonzero()[0])
         raise DetError(f"{name}: row {row} of y is {y[row].tolist()}, expected {expected}.")
@@ -325,7 +335,7 @@ def _read_labels(labels: pl.Series, multi_label: bool) -> tuple[Tensor, list[str
     pairs = pl.DataFrame({"label": labels}).with_row_index("row")
     if multi_label:
         pairs = pairs.with_columns(pl.col("label").str.split(";")).explode("label")
-    pairs = pairs.with_columns(pl.col("label").str.strip_chars()).filter(pl.col("label") != "")
+    pairs = pairs.with_columns(pl.col("label").str.strip_chars()).filter(~pl.col("label").is_in(UNKNOWN))
     names: list[str] = pairs["label"].unique().to_list()
     names.sort(key=(lambda n: (len(n), n)) if all(n.isdecimal() for n in names) else None)
     rows = torch.from_numpy(pairs["row"].to_numpy().astype(np.int64))
@@ -338,6 +348,14 @@ def _read_labels(labels: pl.Series, multi_label: bool) -> tuple[Tensor, list[str
     matrix[rows] = 0.0
     matrix[rows, columns] = 1.0
     return matrix, names
+
+
+def _are_measurements(labels: Sequence[str]) -> bool:
+    """Whether all are numbers, and some of them not whole."""
+    try:
+        return not all(float(label).is_integer() for label in labels)
+    except ValueError:
+        return False
 
 
 def _positions(values: pl.Series, known: Sequence[str] | pl.Series) -> pl.Series:

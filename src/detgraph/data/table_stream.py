@@ -9,7 +9,7 @@ from typing import IO, NamedTuple
 
 import polars as pl
 
-from detgraph.data.tables import SEPARATORS, require_file, table_suffix
+from detgraph.data.tables import SEPARATORS, read_lines, require_file, table_suffix
 from detgraph.errors import DetError
 
 PARQUET_ROWS = 4096
@@ -73,7 +73,10 @@ def _text_rows(path: Path, separator: str) -> Iterator[Row]:
                 if any(cells):
                     yield Row(line, cells)
                 line = reader.line_num + 1
-        except (UnicodeDecodeError, EOFError, OSError, csv.Error) as error:
+        except UnicodeDecodeError:
+            read_lines(path)  # raises, and names the line
+            raise
+        except (EOFError, OSError, csv.Error) as error:
             raise DetError(f"{path}:{line}: cannot be read: {error}.") from None
 
 

@@ -3,7 +3,7 @@
 import csv
 import gzip
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -33,8 +33,9 @@ def read_table(path: Path) -> pl.DataFrame:
             return pl.read_parquet(path)
         table = pl.read_csv(path, separator=separator, infer_schema=False)
     except (pl.exceptions.PolarsError, OSError) as error:
-        if separator is not None:
-            _check_widths(path)  # the likely cause, and polars does not tell the line
+        if separator is not None:  # the likely causes, of which polars does not tell the line
+            read_lines(path)
+            _check_widths(path)
         raise DetError(f"{path}: cannot be read as a table: {error}.") from None
     if table.width and table.to_series(-1).null_count():
         _check_widths(path)  # polars pads short rows with nulls, so only then can one be short
@@ -99,7 +100,16 @@ def where(path: Path, row: int) -> str:
 def require_column(table: pl.DataFrame, column: str, path: Path) -> None:
     """Say which columns there are if ``column`` is not one of them."""
     if column not in table.columns:
-        raise DetError(f"{path}: has no column {column!r}. Its columns: {', '.join(table.columns)}.")
+        raise DetError(f"{path}: has no column {column!r}. {columns_there(table.columns)}")
+
+
+def columns_there(columns: Sequence[str]) -> str:
+    """The columns of a table in a sentence; one that holds a separator is likely several."""
+    text = f"Columns there: {', '.join(columns)}."
+    inside = next((sign for sign in (";", "\t", "|", ",") if len(columns) == 1 and sign in columns[0]), None)
+    if inside is None:
+        return text
+    return f"{text} The separator seems to be {inside!r}: write the file with commas (.csv) or tabs (.tsv)."
 
 
 def table_suffix(path: Path) -> str:

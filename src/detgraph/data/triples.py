@@ -166,8 +166,23 @@ def _names(ids: pl.Series, path: Path | None, kind: str, notes: list[str]) -> tu
     if path is None:
         return tuple(ids)
     table = _read_columns(path, ("id", "name"), notes)
-    known = dict(table.rows())
+    known: dict[str, str] = {}
+    for id, name in table.rows():
+        if id in known:
+            first, second = (_line(path, f"{id}\t{text}") for text in (known[id], name))
+            raise DetError(
+                f"{path}:{second}: the name of {id!r} is {name!r}, but at {path}:{first} {known[id]!r}. "
+                "Keep one of the two."
+            )
+        known[id] = name
     missing = sum(id not in known for id in ids)
     if missing:
         notes.append(f"{missing} {kind} have no name in {path.name}: shown by their id")
     return tuple(known.get(id, id) for id in ids)
+
+
+def _line(path: Path, row: str) -> int:
+    """Where a row of tab-separated cells is, blanks around them apart."""
+    lines = read_lines(path)
+    text = lines["text"].str.strip_chars().str.replace_all(r" *\t *", "\t")
+    return int(lines["line"][(text == row).arg_true()[0]])

@@ -21,6 +21,8 @@ from detgraph.files import atomic_path, write_text
 
 PACKAGES = ("detgraph", "torch", "torch_geometric", "numpy", "rdkit", "numba", "lightning-fabric")
 
+NOT_WHOLE = "{path} is missing: the run folder is not whole. Put the file back, or train anew."
+
 
 class InUse(DetError):
     """Another process is training the run."""
@@ -167,6 +169,8 @@ def read_json(path: Path) -> dict[str, Any]:
     """A JSON object; a damaged file is an error that says so."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DetError(NOT_WHOLE.format(path=path)) from None
     except (json.JSONDecodeError, UnicodeDecodeError):
         content = None
     if not isinstance(content, dict):
@@ -184,6 +188,8 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
     """Read a safetensors file."""
     try:
         return load_file(path)
+    except FileNotFoundError:
+        raise DetError(NOT_WHOLE.format(path=path)) from None
     except SafetensorError as error:
         raise DetError(f"{path} is damaged ({error}). Train the run again in a new folder.") from None
 
