@@ -75,6 +75,7 @@ def test_the_figure(
     label = task.data.name
     monkeypatch.setattr(figure_neighbors, "EXAMPLES", ((label, "e1"), ("elsewhere", "e2")))
     studies = tmp_path / "studies"
+    studies.mkdir()
     answer = det(capsys, "reproduce", "figure-neighbors", "--results", str(studies))
     assert (answer.code, answer.err) == (0, "")
     assert f"{label}: not run" in answer.out
