@@ -92,6 +92,14 @@ def test_weights_that_do_not_fit(tmp_path: Path) -> None:
         load_run(tmp_path / "run")
 
 
+def test_neighbors_of_another_run(tmp_path: Path) -> None:
+    start(tiny_config("node", tmp_path, epochs=3), tmp_path / "run").train()
+    assert load_run(tmp_path / "run").neighbor_state()["0"].shape == (200, 2)
+    save_tensors(tmp_path / "run/neighbors.safetensors", {"0": torch.zeros(9, 2, dtype=torch.long)})
+    with pytest.raises(DetError, match=r"neighbors\.safetensors does not fit the run"):
+        load_run(tmp_path / "run")
+
+
 def test_a_half_written_last_line_of_metrics(tmp_path: Path) -> None:
     run = RunFolder.create(tmp_path / "run", tiny_config("node", tmp_path))
     for epoch in range(3):

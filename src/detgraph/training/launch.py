@@ -63,8 +63,8 @@ def load_run(path: Path) -> Task:
     task = prepare(run.config())
     run.check_data(task.fingerprint())
     put_weights(task, weights, path)
-    expected = {name: tensor.shape for name, tensor in task.neighbor_state().items()}
-    if {name: tensor.shape for name, tensor in neighbors.items()} != expected:
+    expected = {name: len(tensor) for name, tensor in task.neighbor_state().items()}  # before any search
+    if {name: len(tensor) for name, tensor in neighbors.items()} != expected:
         raise DetError(f"{run.neighbors_file} does not fit the run: it belongs to another one. Train anew.")
     task.load_neighbor_state(neighbors)
     return task
