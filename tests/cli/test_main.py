@@ -23,7 +23,7 @@ TAUGHT = {
         "nan|skip|fail",
         "predictions.csv",
     ),
-    "neighbors": ("FOLDER", "ENTITY", "--top", "--output", "--json", "f_s", "Nintendo"),
+    "neighbors": ("FOLDER", "ENTITY|NODE", "--top", "--output", "--json", "f_s", "Nintendo"),
     "submit": ("RUN", "--output", "leaderboard"),
     "compare": ("CONFIG", "KEY=VALUE", "--models", "--seeds", "--jobs", "--output", "paired t-test"),
     "reproduce": ("table-nodes", "figure-tau", "--recompute", "--runs", "--only", "--json", "not run"),

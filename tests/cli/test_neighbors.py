@@ -4,12 +4,15 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
+from builders import network, node_task
 from tiny_runs import det, tiny_yaml
 
 from detgraph.config import load_config
+from detgraph.report.node_neighbors import node_neighborhood
 from detgraph.reproduce import figure_neighbors
 from detgraph.reproduce.results import Results
-from detgraph.tasks import EntityTask
+from detgraph.tasks import EntityTask, NodeTask
 from detgraph.training.launch import load_run, start
 
 
@@ -59,11 +62,49 @@ def test_mistakes(
     assert message in answer.err
 
 
-def test_runs_of_other_tasks_have_no_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    start(load_config(tiny_yaml("node", tmp_path, epochs=1)), tmp_path / "run").train()
-    answer = det(capsys, "neighbors", str(tmp_path / "run"), "e1")
+def test_molecules_have_no_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    start(load_config(tiny_yaml("graph", tmp_path, epochs=1)), tmp_path / "run").train()
+    answer = det(capsys, "neighbors", tmp_path / "run", "e1")
     assert answer.code == 2
-    assert "not of a knowledge graph" in answer.err
+    assert "is a run on molecules" in answer.err
+
+
+def test_nodes_of_a_network(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "run"
+    start(load_config(tiny_yaml("node", tmp_path, epochs=3)), path).train()
+    task = load_run(path)
+    assert isinstance(task, NodeTask)
+    node = 7
+    source, target = task.data.graph.edge_index
+    answer = det(capsys, "neighbors", path, task.data.nodes[node], "--json")
+    assert answer.code == 0
+    found = json.loads(answer.out)
+    classes, y = task.data.classes, task.data.graph.y
+    assert (found["id"], found["label"]) == (task.data.nodes[node], classes[y[node]])
+    for kind, expected in (
+        ("connected", source[target == node].tolist()),
+        ("distant", task.parts[0].neighbors.found[node].tolist()),
+    ):
+        assert expected
+        assert found[kind] == [{"id": task.data.nodes[n], "label": classes[y[n]]} for n in expected]
+    text = det(capsys, "neighbors", path, task.data.nodes[node], "--top", "1").out
+    assert found["distant"][0]["id"] in text
+    answer = det(capsys, "neighbors", path, "nowhere")
+    assert (answer.code, "no node has the id 'nowhere'" in answer.err) == (2, True)
+    answer = det(capsys, "neighbors", path, task.data.nodes[node], "-o", tmp_path / "x.svg")
+    assert (answer.code, "only neighbours of entities are drawn" in answer.err) == (2, True)
+
+
+def test_distant_nodes_are_of_the_same_graph() -> None:
+    part = torch.arange(30) % 2
+    data = network(edge_index=torch.stack([torch.arange(28), torch.arange(2, 30)]), graph_id=part)
+    task = node_task(data)
+    task.start_epoch(0)
+    found = node_neighborhood(task, "13")
+    assert {node.id for node in found.connected} == {"11", "15"}
+    assert len(found.distant) == 3
+    assert all(int(node.id) % 2 for node in found.distant)
+    assert not {"11", "13", "15"} & {node.id for node in found.distant}
 
 
 def test_the_figure(

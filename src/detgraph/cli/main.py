@@ -20,7 +20,7 @@ COMMANDS = {
     "resume": "Go on with an interrupted run.",
     "evaluate": "Measure a finished run on its validation or test split.",
     "predict": "Predict properties of molecules, classes of nodes or missing ends of triples.",
-    "neighbors": "Show whom an entity of a knowledge graph attends to.",
+    "neighbors": "Show whom an entity of a knowledge graph, or a node of a network, attends to.",
     "submit": "Write a submission for OGB's leaderboard of PCQM4M.",
     "compare": "Train several models on the same data and seeds, and compare them.",
     "reproduce": "Print and train again the tables and figures of the paper.",

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from detgraph.cli.display import console
 from detgraph.data.table_stream import open_table, row_writer
@@ -36,23 +35,17 @@ def predict_nodes(folder: Path, output: Path | None) -> None:
 def node_rows(task: NodeTask) -> Iterator[tuple[str, ...]]:
     """`COLUMNS` of every node: its id, split and label, where it has them, and what is predicted."""
     data, logits = task.data, task.predict_all()
-    y = data.graph.y
     if data.multi_label:
-        chosen, probability, true = task.choose_labels(logits, y), logits.sigmoid(), y == 1
+        chosen, probability = task.choose_labels(logits, data.graph.y), logits.sigmoid()
     else:
-        chosen, probability = one_hot(logits.argmax(dim=1), logits.size(1)), logits.softmax(dim=1)
-        true = one_hot(y, logits.size(1))
+        best = logits.argmax(dim=1, keepdim=True)
+        chosen, probability = best == torch.arange(logits.size(1)), logits.softmax(dim=1)
     names = np.array(data.classes, dtype=object)
     splits = [""] * len(data.nodes)
     for split, mask in MASKS.items():
         for node in data.graph[mask].nonzero()[:, 0].tolist():
             splits[node] = split
-    columns = (array.numpy() for array in (true, chosen, probability))
-    for name, split, own, found, shares in zip(data.nodes, splits, *columns, strict=True):
+    pairs = zip(chosen.numpy(), probability.numpy(), strict=True)
+    for node, (found, shares) in enumerate(pairs):
         sure = SEVERAL.join(f"{share:.4f}" for share in shares[found])
-        yield name, split, SEVERAL.join(names[own]), SEVERAL.join(names[found]), sure
-
-
-def one_hot(classes: Tensor, count: int) -> Tensor:
-    """(nodes, classes) bool; no class for -1."""
-    return classes[:, None] == torch.arange(count)
+        yield data.nodes[node], splits[node], data.label(node), SEVERAL.join(names[found]), sure

@@ -50,6 +50,12 @@ class Network:
         """Whether a node may have several labels at once."""
         return bool(self.graph.y.dim() == 2)
 
+    def label(self, node: int) -> str:
+        """A node's class, or its labels separated by ``;``; blank if unknown."""
+        y = self.graph.y[node]
+        places = (y == 1).nonzero()[:, 0].tolist() if self.multi_label else [int(y)] if y >= 0 else []
+        return ";".join(self.classes[place] for place in places)
+
     @classmethod
     def from_data(
         cls,
