@@ -71,6 +71,7 @@ MOLECULE_TABLE = {
     "targets": ["gap", "dipole"],
     "id_column": "key",
     "split_column": "fold",
+    "split": "scaffold",
     "kind": "classification",
     "bad_rows": "skip",
     "split_seed": 8,

@@ -24,7 +24,9 @@ class MoleculeData(Section):
     """Columns to predict, one or several."""
     id_column: str | None = None
     split_column: str | None = "split"
-    """train / valid / test, blank = not used; without this column a seeded random split is made."""
+    """train / valid / test, blank = not used; without this column a split is made."""
+    split: Literal["random", "scaffold"] = "random"
+    """How to split where there is no column: at random with `split_seed`, or by Murcko scaffold."""
     kind: Literal["regression", "classification"] = "regression"
     """Classification is binary (0 or 1) for each target."""
     bad_rows: Literal["fail", "skip"] = "fail"

@@ -30,6 +30,7 @@ def load_molecules(config: MoleculeData) -> Molecules:
         targets=config.targets,
         id_column=config.id_column,
         split_column=config.split_column,
+        split=config.split,
         kind=config.kind,
         bad_rows=config.bad_rows,
         split_seed=config.split_seed,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from detgraph.data.featurize import featurize
 from detgraph.data.featurizers import Featurizer
 from detgraph.data.molecule_graphs import MoleculeGraphs
+from detgraph.data.scaffolds import scaffold_splits
 from detgraph.data.tables import columns_there, read_table, where
 from detgraph.errors import DetError
 
@@ -138,6 +139,7 @@ def read_molecules(
     targets: Sequence[str],
     id_column: str | None = None,
     split_column: str | None = "split",
+    split: Literal["random", "scaffold"] = "random",
     kind: Kind = "regression",
     featurizer: str = "standard",
     bad_rows: BadRows = "fail",
@@ -151,14 +153,16 @@ def read_molecules(
         smiles_column: the column of SMILES; upper and lower case are the same.
         targets: the columns to learn, none to predict only; empty cells are missing targets.
         id_column: the column that names a row; by default the 1-based number of the data row.
-        split_column: a column with train, valid (or val) and test; blank = not used. Without a column "split"
-            the split is random and seeded, 80/10/10.
+        split_column: a column with train, valid (or val) and test; blank = not used. without a column "split"
+            the rows are split 80/10/10.
+        split: how, then: at random with ``split_seed``, or by scaffold.
         kind: "classification" if every target is 0 or 1.
         featurizer: "standard" or "zinc".
         bad_rows: "fail" on a SMILES that cannot be read, or "skip" it.
         split_seed: the seed of a random split.
         limit: read this many rows only.
     """
+    name = path.name.split(".")[0]
     table = read_table(path)
     table = table if limit is None else table.head(limit)
     smiles = _column(table, smiles_column, path).cast(pl.String).fill_null("").to_list()
@@ -171,8 +175,17 @@ def read_molecules(
     notes: tuple[str, ...] = ()
     named = {column.lower() for column in table.columns}
     if split_column is None or (split_column == "split" and "split" not in named):
-        splits = random_splits(len(smiles), seed=split_seed)
-        notes = (f"no split column: random 80/10/10 split with seed {split_seed}",)
+        if split == "scaffold":
+            splits = scaffold_splits(smiles, name)
+            notes = ("80/10/10 split by Murcko scaffold",)
+        else:
+            splits = random_splits(len(smiles), seed=split_seed)
+            notes = (f"no split column: random 80/10/10 split with seed {split_seed}",)
+    elif split == "scaffold":
+        raise DetError(
+            f"{path}: has a column {split_column!r}, which data.split=scaffold would not read. "
+            "Set data.split_column=null to split by scaffold."
+        )
     else:
         splits = _read_splits(_column(table, split_column, path), path)
         unused = len(smiles) - sum(map(len, splits.values()))
@@ -189,7 +202,7 @@ def read_molecules(
         ids=ids,
         kind=kind,
         featurizer=featurizer,
-        name=path.name.split(".")[0],
+        name=name,
         notes=notes,
         bad_rows=bad_rows,
         place=partial(where, path),
