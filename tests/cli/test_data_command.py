@@ -124,5 +124,8 @@ def test_check_of_another_file(tmp_path: Path) -> None:
     path.write_text("structure,gap\nC,1\n")
     with pytest.raises(DetError, match=r"neither a table of molecules \(no column 'smiles'\) nor triples"):
         run("check", str(path))
+    path.write_text("smiles;gap\nC;1\n")
+    with pytest.raises(DetError, match=r"Columns there: smiles;gap\. The separator seems to be ';'"):
+        run("check", str(path))
     with pytest.raises(DetError, match="no such file"):
         run("check", str(tmp_path / "absent.csv"))

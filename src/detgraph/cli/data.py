@@ -24,7 +24,7 @@ from detgraph.data.fetch import locate, package_folder
 from detgraph.data.load import load_data
 from detgraph.data.molecules import Molecules, read_molecules
 from detgraph.data.networks import Network
-from detgraph.data.tables import read_table, where
+from detgraph.data.tables import columns_there, read_table, where
 from detgraph.data.triples import read_triples
 from detgraph.errors import DetError, unknown_name
 
@@ -123,8 +123,9 @@ def check(
         _describe(read_triples(path, None, None, name=path.name))
         _say("No problems. Next: name this file in a config with task entity, then det train CONFIG.yaml")
     else:
+        columns = f"{columns_there(read_table(path).columns)} " if path.name.endswith(TABLES) else ""
         raise DetError(
-            f"{path}: neither a table of molecules (no column {smiles!r}) nor triples. "
+            f"{path}: neither a table of molecules (no column {smiles!r}) nor triples. {columns}"
             "Expected .csv, .tsv or .parquet with a column of SMILES (name it with --smiles), "
             "or .tsv or .txt with three columns."
         )

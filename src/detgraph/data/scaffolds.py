@@ -40,6 +40,6 @@ def scaffold_splits(smiles: Sequence[str], name: str) -> dict[str, NDArray[np.in
 
 def _scaffold(smiles: str, row: int) -> str:
     try:
-        return str(MurckoScaffoldSmiles(mol=parse_smiles(smiles)))
+        return str(MurckoScaffoldSmiles(mol=parse_smiles(smiles)))  # type: ignore[no-untyped-call]  # RDKit
     except ValueError:
         return f"unreadable {row}"
