@@ -1,6 +1,6 @@
 """From many SMILES to graphs: in parallel, with progress, kept in files that are mapped into memory.
 
-The folder of a set of molecules is named after their SMILES and the featurizer, so it never goes stale.
+A set of molecules has a folder named after their SMILES, featurizer and RDKit: it never goes stale.
 """
 
 import hashlib
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import rdkit
 from numpy.typing import NDArray
 
 from detgraph.data.featurizers import ReadCodes, get_featurizer, read_codes
@@ -79,7 +80,7 @@ def read_many(chunks: Iterable[Sequence[str]], featurizer: str) -> Iterator[Read
 
 def content_key(smiles: Sequence[str], featurizer: str) -> str:
     """A name for these molecules under this featurizer."""
-    digest = hashlib.sha256(f"{VERSION} {featurizer}".encode())
+    digest = hashlib.sha256(f"{VERSION} {rdkit.__version__} {featurizer}".encode())
     for text in smiles:
         digest.update(b"\n" + text.encode())
     return digest.hexdigest()[:32]
@@ -92,9 +93,11 @@ def write_cache(folder: Path, smiles: Sequence[str], featurizer: str, descriptio
     try:
         write_arrays(unfinished, smiles, featurizer, description)
         unfinished.rename(folder)
-    except BaseException:
+    except OSError:
+        if not folder.is_dir():  # else another process was quicker, and its folder is as good
+            raise
+    finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-        raise
 
 
 def write_arrays(folder: Path, smiles: Sequence[str], featurizer: str, description: str) -> None:
