@@ -82,7 +82,7 @@ class PathBias(nn.Module):
         bonds = torch.einsum("kh,thg->tkg", self.bond(self.codes).mean(dim=1), hop)  # (hops, kinds, heads)
         base = self.virtual.expand(pairs, -1)
         form = path_bias if fused_on(base) else path_bias_by_length
-        return form(self.distance.weight, bonds, paths, base)
+        return form(self.distance.weight, bonds.type_as(base), paths, base)  # mixed precision halves products
 
 
 def path_bias_by_length(distances: Tensor, bonds: Tensor, paths: Paths, base: Tensor) -> Tensor:
@@ -113,4 +113,4 @@ class WalkBias(nn.Module):
 
     def forward(self, bias: Tensor, walks: Tensor, pair: Tensor) -> Tensor:
         """Add to the bias (pairs, heads) what walks (atom pairs, steps) tell."""
-        return bias.index_add(0, pair, self.linear(walks))
+        return bias.index_add(0, pair, self.linear(walks).type_as(bias))
