@@ -90,12 +90,14 @@ def path_bias_by_length(distances: Tensor, bonds: Tensor, paths: Paths, base: Te
     pair, before, bond, distance = paths
     length, hops = distance - 1, len(bonds)
     sums = base.new_zeros((len(pair), base.size(1)))
-    for bonds_read in range(1, int(length.max()) + 1):
+    for bonds_read in range(1, hops + 1):
         here = (length == bonds_read).nonzero()[:, 0]
-        longer = sums[before[here]]
-        if bonds_read <= hops:
-            longer = longer + bonds[bonds_read - 1, bond[here]]
-        sums = sums.index_copy(0, here, longer)
+        sums = sums.index_copy(0, here, sums[before[here]] + bonds[bonds_read - 1, bond[here]])
+    # Longer paths have the sum of their first bonds: go back to these, in steps that double.
+    read = torch.where(length > hops, before, torch.arange(len(pair), device=pair.device))
+    while (length[read] > hops).any():
+        read = read[read]
+    sums = sums[read]
     codes = distance.clamp(max=len(distances) - 1)
     known = torch.where((codes > 0)[:, None], distances[codes], 0.0)
     return base.index_copy(0, pair, known + sums / length.clamp(1, hops)[:, None])
