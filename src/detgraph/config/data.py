@@ -28,6 +28,7 @@ class MoleculeData(Section):
     kind: Literal["regression", "classification"] = "regression"
     """Classification is binary (0 or 1) for each target."""
     bad_rows: Literal["fail", "skip"] = "fail"
+    """What to do with molecules that cannot be read."""
     split_seed: Seed = 0
     limit: Count | None = None
     """Use only so many molecules."""
@@ -39,7 +40,7 @@ class MoleculeData(Section):
 
     @model_validator(mode="after")
     def _one_source(self) -> "MoleculeData":
-        _one_of(self, name={"limit"}, file={*MoleculeData.model_fields} - {"name"})
+        _one_of(self, name={"limit", "bad_rows"}, file={*MoleculeData.model_fields} - {"name"})
         if self.file and not self.targets:
             raise ValueError("data.targets must name the columns to predict")
         return self
