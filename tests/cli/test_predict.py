@@ -127,6 +127,35 @@ def test_other_formats(run: Path, tmp_path: Path, ending: str) -> None:
     assert found[f"predicted_{targets(run)[0]}"].is_not_null().all()
 
 
+def test_rows_of_empty_cells_keep_their_place(run: Path, tmp_path: Path) -> None:
+    table, output = tmp_path / "in.csv", tmp_path / "out.csv"
+    table.write_text("smiles,note\nC,a\n,\n\nCC,b\n")  # the third line has empty cells, the fourth has none
+    assert main_quietly("predict", str(run), str(table), "-o", str(output)) == 0
+    rows = read(output)
+    assert [(row["smiles"], row["note"]) for row in rows] == [("C", "a"), ("", ""), ("CC", "b")]
+    assert [row["predicted_problem"] for row in rows] == ["", "it is empty", ""]
+
+
+def test_columns_of_parquet_that_are_no_text(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, output = tmp_path / "in.parquet", tmp_path / "out.csv"
+    command = ("predict", str(run), str(table), "-o", str(output))
+    frame = pl.DataFrame({"smiles": ["C", "CC"], "tags": [["a", "é"], None], "size": [{"n": 1}, {"n": 2}]})
+    frame.write_parquet(table)
+    assert main_quietly(*command) == 0
+    assert [row["tags"] for row in read(output)] == ['["a", "é"]', ""]
+    assert [row["size"] for row in read(output)] == ['{"n": 1}', '{"n": 2}']
+    output.unlink()
+    frame.with_columns(pl.Series("raw", [b"ok", b"\xff"])).write_parquet(table)
+    assert main_quietly(*command) == 2
+    assert "column 'raw' holds Binary" in capsys.readouterr().err
+    table.write_text("not Parquet")
+    assert main_quietly(*command) == 2
+    assert f"{table}: cannot be read as a table" in capsys.readouterr().err
+    assert not output.exists()
+
+
 @pytest.mark.parametrize(
     ("rows", "message"),
     [

@@ -48,6 +48,8 @@ def answer_table(
         write = row_writer(file, output)
         write([*header, "rank", "answer", "answer_name", "score", "known"])
         for row in rows:
+            if not any(row.cells):
+                continue
             head, relation, tail = (row.cells[place].strip() or None for place in places)
             try:
                 if relation is None:
