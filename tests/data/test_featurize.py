@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import rdkit
 
 from detgraph.data import featurize as module
 from detgraph.data.featurize import Featurized, content_key, featurize, read_cache, to_arrays, write_cache
+from detgraph.errors import DetError
 
 SMILES = [
     *("CCO", "c1ccccc1", "not a molecule", "C", "[Na+].[Cl-]", "", "CC(=O)Oc1ccccc1C(=O)O", "C1CC1"),
@@ -75,6 +77,18 @@ def test_another_process_may_have_been_quicker(tmp_path: Path) -> None:
         write_cache(tmp_path / "key", [], "standard", "reading")
     assert os.listdir(tmp_path) == ["key"]
     assert len(read_cache(tmp_path / "key", "standard").graphs) == 0
+
+
+class Deadly(list[str]):
+    """Ends the process that receives it."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os._exit, (1,)
+
+
+def test_a_process_that_ends_early_has_a_likely_reason() -> None:
+    with pytest.raises(DetError, match='put all that it does under `if __name__ == "__main__":`'):
+        list(module.read_many([Deadly()], "standard"))
 
 
 def test_only_bad_rows() -> None:
