@@ -3,6 +3,8 @@
 import csv
 import gzip
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -109,6 +111,33 @@ def test_many_rows_stream_in_order(run: Path, tmp_path: Path, monkeypatch: pytes
     for i, (part, values) in enumerate(zip(parts, whole, strict=True)):
         assert bool(part.problem) == (i % 5 == 0)
         assert part.values == pytest.approx(values, rel=1e-4, abs=1e-5, nan_ok=True)
+
+
+PEAKS = """
+import os, resource, sys
+os.sched_setaffinity(0, list(os.sched_getaffinity(0))[:1])  # so few chunks are read ahead
+from detgraph.cli.main import main
+from detgraph.tasks import molecule_prediction
+molecule_prediction.CHUNK = 8
+for table in sys.argv[2:]:
+    try:
+        main(["predict", sys.argv[1], table])
+    except SystemExit:
+        print("peak", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere the unit is another")
+def test_memory_does_not_grow_with_the_rows(run: Path, tmp_path: Path) -> None:
+    long = "x" * 100_000  # a column that is carried along: 80 MB more in the second table
+    tables = [
+        write(tmp_path / f"{rows}.csv", [["smiles", "note"], *[["CC", long]] * rows]) for rows in (200, 1000)
+    ]
+    command = [sys.executable, "-c", PEAKS, str(run), *map(str, tables)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    few, many = (int(line.split()[1]) for line in said.splitlines() if line.startswith("peak"))
+    assert "1,000 of 1,000 molecules predicted" in said
+    assert many - few < 20 * 1024  # KiB
 
 
 @pytest.mark.parametrize("ending", [".tsv", ".csv.gz", ".parquet"])
