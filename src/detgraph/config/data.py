@@ -22,7 +22,6 @@ class MoleculeData(Section):
     smiles_column: str = "smiles"
     targets: Names = ()
     """Columns to predict, one or several."""
-    id_column: str | None = None
     split_column: str | None = "split"
     """train / valid / test; without this column a seeded random split is made."""
     kind: Literal["regression", "classification"] = "regression"
