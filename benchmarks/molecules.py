@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numba
 import numpy as np
 import torch
 from timing import in_turns
@@ -17,24 +18,26 @@ from detgraph.data.molecules import Molecules
 from detgraph.recipes import find_recipe
 from detgraph.tasks import GraphTask
 
-BATCH, REPEATS, HOPS, WALKS = 64, 9, 20, 20
+BATCH, REPEATS, WALKS = 64, 9, 20
+HOPS, PARAMETERS = 40, 489_562  # of the paper's model
 SMILES = 1000
 
 
 def zinc_task(*settings: str) -> GraphTask:
     """The recipe of the paper's size on 2,000 molecules."""
-    config = load_config(
-        find_recipe("graph/zinc-paper"), [f"model.hops={HOPS}", "data.limit=2000", *settings]
-    )
+    config = load_config(find_recipe("graph/zinc-paper"), ["data.limit=2000", *settings])
     assert isinstance(config, GraphConfig)
     data = load_benchmark("zinc", limit=2000)
     assert isinstance(data, Molecules)
     torch.manual_seed(0)
-    return GraphTask(data, config)
+    task = GraphTask(data, config)
+    parameters = sum(parameter.numel() for parameter in task.parameters())
+    assert settings or (parameters, config.model.hops) == (PARAMETERS, HOPS)
+    return task
 
 
 def training_step(model: nn.Module, loss: Callable[[], Tensor]) -> Callable[[], None]:
-    """Forward, backward and update."""
+    """Forward, backward and update; ``loss`` makes its batch anew each time, as in training."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     model.train()
 
@@ -47,42 +50,62 @@ def training_step(model: nn.Module, loss: Callable[[], Tensor]) -> Callable[[], 
 
 
 def our_step(task: GraphTask, index: Any) -> Callable[[], None]:
-    batch = task.collate(index)
-    return training_step(task, lambda: task(batch)["main"])
+    return training_step(task, lambda: task(task.collate(index))["main"])
 
 
 def some_molecules(task: GraphTask) -> Any:
     return np.random.default_rng(0).permutation(task.data.splits["train"])[:BATCH]
 
 
+def graphormer_item(task: GraphTask, molecule: int) -> dict[str, Tensor]:
+    """What Hugging Face's preprocessing makes of a molecule, once before training."""
+    graph, ways = task.data.graphs[molecule], task.data.graphs.paths
+    size, first = graph.num_nodes, int(task.data.graphs.pair_start[molecule])
+    longest = int(ways.distance[first : first + size**2].max()) - 1
+    distance, edge = torch.zeros(size, size, dtype=torch.long), torch.zeros(size, size, 1, dtype=torch.long)
+    paths = torch.zeros(size, size, min(longest, HOPS), 1, dtype=torch.long)
+    edge[graph.edge_index[0], graph.edge_index[1]] = graph.edge_attr + 1
+    for i in range(size):
+        kinds: list[list[int]] = []
+        for place in range(first + i * size, first + (i + 1) * size):
+            j, length = int(ways.atom[place]), int(ways.distance[place])
+            distance[i, j] = length + 1
+            shorter = kinds[int(ways.before[place])] if kinds else []
+            kinds.append([*shorter, int(ways.bond[place]) + 2] if length > 1 else [])
+            bonds = torch.tensor(kinds[-1][:HOPS], dtype=torch.long)
+            paths[i, j, : len(bonds), 0] = bonds
+    degree = torch.bincount(graph.edge_index[1], minlength=size) + 1
+    return {
+        "input_nodes": graph.x + 1,
+        "in_degree": degree,
+        "spatial_pos": distance,
+        "attn_edge_type": edge,
+        "input_edges": paths,
+    }
+
+
+def graphormer_batch(items: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """The items padded to the largest, as Hugging Face's collator does."""
+    batch = {}
+    for name in items[0]:
+        parts = [item[name] for item in items]
+        shape = [max(part.size(axis) for part in parts) for axis in range(parts[0].dim())]
+        batch[name] = torch.zeros(len(parts), *shape, dtype=torch.long)
+        for row, part in zip(batch[name], parts, strict=True):
+            row[tuple(slice(length) for length in part.shape)] = part
+    nodes = batch["in_degree"].size(1)
+    return {
+        **batch,
+        "out_degree": batch["in_degree"],
+        "attn_bias": torch.zeros(len(items), nodes + 1, nodes + 1),
+    }
+
+
 def graphormer_step(task: GraphTask, index: Any) -> Callable[[], None]:
     """Hugging Face's Graphormer with the same sizes, molecules and encodings."""
     from transformers import GraphormerConfig, GraphormerForGraphClassification
 
-    sizes = task.data.graphs.sizes[index]
-    nodes = int(sizes.max())
-    shape = (len(index), nodes, nodes)
-    atoms = torch.zeros(len(index), nodes, 1, dtype=torch.long)
-    degree = torch.zeros(len(index), nodes, dtype=torch.long)
-    distance, edge = torch.zeros(shape, dtype=torch.long), torch.zeros(*shape, 1, dtype=torch.long)
-    paths = torch.zeros(*shape, HOPS, 1, dtype=torch.long)
-    ways = task.data.graphs.paths
-    for row, (molecule, size) in enumerate(zip(index.tolist(), sizes.tolist(), strict=True)):
-        graph = task.data.graphs[molecule]
-        atoms[row, :size] = graph.x + 1
-        degree[row, :size] = torch.bincount(graph.edge_index[1], minlength=size) + 1
-        edge[row, graph.edge_index[0], graph.edge_index[1]] = graph.edge_attr + 1
-        first = int(task.data.graphs.pair_start[molecule])
-        for i in range(size):
-            kinds: list[list[int]] = []
-            for place in range(first + i * size, first + (i + 1) * size):
-                j, length = int(ways.atom[place]), int(ways.distance[place])
-                distance[row, i, j] = length + 1
-                shorter = kinds[int(ways.before[place])] if kinds else []
-                kinds.append([*shorter, int(ways.bond[place]) + 2] if length > 1 else [])
-                paths[row, i, j, : len(kinds[-1]), 0] = torch.tensor(kinds[-1][:HOPS], dtype=torch.long)[
-                    :HOPS
-                ]
+    items = [graphormer_item(task, molecule) for molecule in index.tolist()]
     config = GraphormerConfig(
         num_classes=1,
         num_atoms=64,
@@ -105,16 +128,7 @@ def graphormer_step(task: GraphTask, index: Any) -> Callable[[], None]:
     )
     model = GraphormerForGraphClassification(config)
     y = torch.from_numpy(task.data.y[index])
-    inputs = {
-        "input_nodes": atoms,
-        "input_edges": paths,
-        "attn_bias": torch.zeros(len(index), nodes + 1, nodes + 1),
-        "in_degree": degree,
-        "out_degree": degree,
-        "spatial_pos": distance,
-        "attn_edge_type": edge,
-    }
-    return training_step(model, lambda: (model(**inputs).logits - y).abs().mean())
+    return training_step(model, lambda: (model(**graphormer_batch(items)).logits - y).abs().mean())
 
 
 class GPS(nn.Module):
@@ -159,9 +173,8 @@ def gps_step(task: GraphTask, index: Any) -> Callable[[], None]:
     for graph in graphs:
         graph.walk = torch.rand(graph.num_nodes, WALKS)
         graph.x = graph.x.clamp(max=27)
-    data, model = Batch.from_data_list(graphs), GPS()
-    y = torch.from_numpy(task.data.y[index])
-    return training_step(model, lambda: (model(data) - y).abs().mean())
+    model, y = GPS(), torch.from_numpy(task.data.y[index])
+    return training_step(model, lambda: (model(Batch.from_data_list(graphs)) - y).abs().mean())
 
 
 def step_beside_graphormer() -> dict[str, Any]:
@@ -190,6 +203,7 @@ def reading_smiles() -> dict[str, Any]:
 
     data = load_benchmark("zinc", limit=SMILES)
     assert isinstance(data, Molecules)
+    numba.set_num_threads(1)
 
     def peer() -> None:
         for text in data.smiles:

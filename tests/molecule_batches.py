@@ -42,6 +42,5 @@ def shuffled(molecule: MoleculeCodes, seed: int = 0) -> MoleculeCodes:
 
 def batch_of(molecules: Sequence[MoleculeCodes], walk_steps: int = 0) -> MoleculeBatch:
     graphs = MoleculeGraphs.of(FEATURES, molecules)
-    return make_batch(
-        graphs, np.zeros((len(molecules), 2), np.float32), np.arange(len(molecules)), walk_steps
-    )
+    y, index = np.zeros((len(molecules), 2), np.float32), np.arange(len(molecules))
+    return make_batch(graphs, y, index, walk_steps, rings=True)

@@ -69,7 +69,6 @@ MOLECULE_TABLE = {
     "file": "molecules.csv",
     "smiles_column": "structure",
     "targets": ["gap", "dipole"],
-    "id_column": "key",
     "split_column": "fold",
     "split": "scaffold",
     "kind": "classification",

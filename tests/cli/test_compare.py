@@ -26,7 +26,7 @@ def test_round_trip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answer = det(capsys, *command, "--seeds", "2")
     assert (answer.code, answer.err) == (0, "")
     assert "3 of 6 runs are there already" in answer.out
-    assert "seed 0" not in answer.out
+    assert "papers-det seed 0" not in answer.out
     files = [output / f"papers-{model}.json" for model in ("det", "structural", "gcn")]
     assert sorted(output.iterdir()) == sorted(files)
     contents = [json.loads(file.read_text(encoding="utf-8")) for file in files]

@@ -3,6 +3,8 @@
 import csv
 import gzip
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -90,14 +92,14 @@ def test_rows_can_be_left_out_or_refused(
     assert not output.exists()
 
 
-def test_too_large_a_molecule_has_a_reason(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(molecule_prediction, "MOST_ATOMS", 10)
-    table, output = table_of(["CCO", "C" * 11, "CC"], tmp_path / "in.csv"), tmp_path / "out.csv"
+def test_too_large_a_molecule_has_a_reason(run: Path, tmp_path: Path) -> None:
+    table, output = table_of(["CCO", "C" * 40_000, "CC"], tmp_path / "in.csv"), tmp_path / "out.csv"
     assert main_quietly("predict", str(run), str(table), "-o", str(output)) == 0
-    assert [bool(row["predicted_problem"]) for row in read(output)] == [False, True, False]
-    assert "11 atoms" in read(output)[1]["predicted_problem"]
+    assert [row["predicted_problem"] for row in read(output)] == [
+        "",
+        "it has 40,000 atoms, at most 1,000 can be read",
+        "",
+    ]
 
 
 def test_many_rows_stream_in_order(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,6 +111,33 @@ def test_many_rows_stream_in_order(run: Path, tmp_path: Path, monkeypatch: pytes
     for i, (part, values) in enumerate(zip(parts, whole, strict=True)):
         assert bool(part.problem) == (i % 5 == 0)
         assert part.values == pytest.approx(values, rel=1e-4, abs=1e-5, nan_ok=True)
+
+
+PEAKS = """
+import os, resource, sys
+os.sched_setaffinity(0, list(os.sched_getaffinity(0))[:1])  # so few chunks are read ahead
+from detgraph.cli.main import main
+from detgraph.tasks import molecule_prediction
+molecule_prediction.CHUNK = 8
+for table in sys.argv[2:]:
+    try:
+        main(["predict", sys.argv[1], table])
+    except SystemExit:
+        print("peak", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere the unit is another")
+def test_memory_does_not_grow_with_the_rows(run: Path, tmp_path: Path) -> None:
+    long = "x" * 100_000  # a column that is carried along: 80 MB more in the second table
+    tables = [
+        write(tmp_path / f"{rows}.csv", [["smiles", "note"], *[["CC", long]] * rows]) for rows in (200, 1000)
+    ]
+    command = [sys.executable, "-c", PEAKS, str(run), *map(str, tables)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    few, many = (int(line.split()[1]) for line in said.splitlines() if line.startswith("peak"))
+    assert "1,000 of 1,000 molecules predicted" in said
+    assert many - few < 20 * 1024  # KiB
 
 
 @pytest.mark.parametrize("ending", [".tsv", ".csv.gz", ".parquet"])
@@ -125,6 +154,35 @@ def test_other_formats(run: Path, tmp_path: Path, ending: str) -> None:
     found = pl.read_csv(output, separator="\t" if ending == ".tsv" else ",")
     assert found["id"].to_list() == [1, 2]
     assert found[f"predicted_{targets(run)[0]}"].is_not_null().all()
+
+
+def test_rows_of_empty_cells_keep_their_place(run: Path, tmp_path: Path) -> None:
+    table, output = tmp_path / "in.csv", tmp_path / "out.csv"
+    table.write_text("smiles,note\nC,a\n,\n\nCC,b\n")  # the third line has empty cells, the fourth has none
+    assert main_quietly("predict", str(run), str(table), "-o", str(output)) == 0
+    rows = read(output)
+    assert [(row["smiles"], row["note"]) for row in rows] == [("C", "a"), ("", ""), ("CC", "b")]
+    assert [row["predicted_problem"] for row in rows] == ["", "it is empty", ""]
+
+
+def test_columns_of_parquet_that_are_no_text(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, output = tmp_path / "in.parquet", tmp_path / "out.csv"
+    command = ("predict", str(run), str(table), "-o", str(output))
+    frame = pl.DataFrame({"smiles": ["C", "CC"], "tags": [["a", "é"], None], "size": [{"n": 1}, {"n": 2}]})
+    frame.write_parquet(table)
+    assert main_quietly(*command) == 0
+    assert [row["tags"] for row in read(output)] == ['["a", "é"]', ""]
+    assert [row["size"] for row in read(output)] == ['{"n": 1}', '{"n": 2}']
+    output.unlink()
+    frame.with_columns(pl.Series("raw", [b"ok", b"\xff"])).write_parquet(table)
+    assert main_quietly(*command) == 2
+    assert "column 'raw' holds Binary" in capsys.readouterr().err
+    table.write_text("not Parquet")
+    assert main_quietly(*command) == 2
+    assert f"{table}: cannot be read as a table" in capsys.readouterr().err
+    assert not output.exists()
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_one_question(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_table_of_questions(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table, output = tmp_path / "asked.csv", tmp_path / "out.csv"
-    table.write_text("note,head,relation,tail\na,e1,r1,\nb,,r2,e3\n", encoding="utf-8")
+    table.write_text("note,head,relation,tail\na,e1,r1,\n,,,\nb,,r2,e3\n", encoding="utf-8")
     answer = det(capsys, "predict", str(run), str(table), "-o", str(output), "--top", "2")
     assert (answer.code, answer.err) == (0, "")
     with output.open(encoding="utf-8", newline="") as file:

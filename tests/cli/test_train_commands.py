@@ -27,9 +27,27 @@ def test_train_then_evaluate(
     for split in ("valid", "test"):
         answer = det(capsys, "evaluate", "run", "--split", split, "--json")
         assert (answer.code, answer.err) == (0, "")
-        assert json.loads(answer.out) == {"run": "run", "split": split, **result[split]}
+        expected = {"run": "run", "split": split, **result[split], "notes": result["notes"]}
+        assert json.loads(answer.out) == expected
     answer = det(capsys, "evaluate", "run")
     assert f"{result['test'][result['metric']]:.4f}" in answer.out
+
+
+def test_notes_stand_beside_every_number(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    recipe, note = (
+        tiny_yaml("graph", tmp_path, epochs=1),
+        "no split column: random 80/10/10 split with seed 0",
+    )
+    command = ("data.split_column=null",)
+    answer = det(capsys, "train", recipe, *command, "--output", "run")
+    assert answer.out.count(f"note: {note}") == 2  # before training, and with the result
+    assert f"note: {note}" in det(capsys, "evaluate", "run").out
+    assert f"Note: {note}" in Path("run/report.html").read_text(encoding="utf-8")
+    answer = det(capsys, "compare", recipe, *command, "--models", "det", "--seeds", "1")
+    assert f"note: {note}" in answer.out
 
 
 def test_the_command_line_finds_what_the_library_finds(

@@ -17,7 +17,7 @@ from detgraph.data.benchmarks import (
     load_benchmark,
     whereabouts,
 )
-from detgraph.data.molecule_sets import read_pcqm4m
+from detgraph.data.molecule_sets import read_pcqm4m, read_zinc
 from detgraph.data.molecules import Molecules
 from detgraph.data.networks import Network
 from detgraph.data.triples import Triples
@@ -114,7 +114,7 @@ def test_zinc_sample() -> None:
     assert molecules.notes[0].startswith("the training split is a substitute")
     again = load_benchmark("zinc", limit=200)
     assert isinstance(again, Molecules)
-    assert again.ids == molecules.ids
+    assert again.smiles == molecules.smiles
 
 
 def test_zinc_elsewhere_says_what_to_put_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +152,7 @@ def test_pcqm4m_sample_is_cxsmiles() -> None:
 def test_nci() -> None:
     molecules = load_benchmark("nci", limit=60)
     assert isinstance(molecules, Molecules)
-    assert len(molecules.graphs) == len(set(molecules.ids)) == 60
+    assert len(molecules.graphs) == len(set(molecules.smiles)) == 60
     assert [len(molecules.splits[name]) for name in ("train", "valid", "test")] == [48, 6, 6]
     assert max(graph.num_nodes for graph in molecules.graphs) <= 40
     assert "63 over 40 heavy atoms" in molecules.notes[0]
@@ -186,6 +186,27 @@ def test_pcqm4m_limit(tmp_path: Path) -> None:
     folder = make_pcqm4m(tmp_path / "p", {"train": torch.tensor([0, 1]), "valid": [2], "test": [3]})
     molecules = read_pcqm4m(folder, "pcqm4m", limit=2, seed=0)
     assert len(molecules.graphs) == sum(len(rows) for rows in molecules.splits.values()) == 2
+
+
+def test_a_bad_row_of_a_benchmark_is_named_or_left_out(tmp_path: Path) -> None:
+    folder = make_pcqm4m(tmp_path / "p", {"train": [0], "valid": [2], "test": [3, 1]})
+    file = folder / "raw/data.csv"
+    file.write_text("idx,smiles,homolumogap\n0,CCO,5.5\n1,XX,8.25\n2,c1ccccc1,6.0\n3,CC,\n")
+    (folder / "raw/data.csv.gz").unlink()
+    for limit in (None, 3):
+        with pytest.raises(DetError, match=f"{file}:3: the SMILES 'XX' cannot be read.*data.bad_rows=skip"):
+            read_pcqm4m(folder, "pcqm4m", limit=limit, seed=1)
+    molecules = read_pcqm4m(folder, "pcqm4m", bad_rows="skip")
+    assert [len(rows) for rows in molecules.splits.values()] == [1, 1, 1]
+    assert [(bad.row, bad.split) for bad in molecules.bad_rows] == [(2, "test")]
+
+
+def test_a_bad_row_of_zinc_is_named_by_its_own_file(tmp_path: Path) -> None:
+    for name, smiles in (("train_SUBSTITUTE", "CCO"), ("val_official", "XX"), ("test_official", "C")):
+        (tmp_path / f"{name}.csv").write_text(f"smiles,y\nCC,1\n{smiles},2\n")
+    with pytest.raises(DetError, match=r"val_official\.csv:3: the SMILES 'XX'"):
+        read_zinc(tmp_path)
+    assert len(read_zinc(tmp_path, bad_rows="skip").graphs) == 5
 
 
 class Malicious:

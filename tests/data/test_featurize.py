@@ -2,12 +2,15 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import rdkit
 
 from detgraph.data import featurize as module
-from detgraph.data.featurize import Featurized, content_key, featurize, to_arrays
+from detgraph.data.featurize import Featurized, content_key, featurize, read_cache, to_arrays, write_cache
+from detgraph.errors import DetError
 
 SMILES = [
     *("CCO", "c1ccccc1", "not a molecule", "C", "[Na+].[Cl-]", "", "CC(=O)Oc1ccccc1C(=O)O", "C1CC1"),
@@ -47,7 +50,7 @@ def test_files_hold_what_was_read(
     assert folder.stat().st_mtime_ns == changed
 
 
-def test_the_key_is_the_content() -> None:
+def test_the_key_is_the_content(monkeypatch: pytest.MonkeyPatch) -> None:
     assert content_key(["C", "CC"], "zinc") == content_key(["C", "CC"], "zinc")
     keys = [
         content_key(smiles, kind)
@@ -55,6 +58,8 @@ def test_the_key_is_the_content() -> None:
         for kind in ("zinc", "standard")
     ]
     assert len(set(keys)) == len(keys)
+    monkeypatch.setattr(rdkit, "__version__", "another")  # which may give other codes
+    assert content_key(["C", "CC"], "zinc") not in keys
 
 
 def test_an_interrupted_reading_leaves_nothing(small_limits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,6 +70,25 @@ def test_an_interrupted_reading_leaves_nothing(small_limits: Path, monkeypatch: 
     with pytest.raises(KeyboardInterrupt):
         featurize(SMILES, "standard", "reading")
     assert os.listdir(small_limits) == []
+
+
+def test_another_process_may_have_been_quicker(tmp_path: Path) -> None:
+    for _ in range(2):  # the second saw no folder when it began
+        write_cache(tmp_path / "key", [], "standard", "reading")
+    assert os.listdir(tmp_path) == ["key"]
+    assert len(read_cache(tmp_path / "key", "standard").graphs) == 0
+
+
+class Deadly(list[str]):
+    """Ends the process that receives it."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os._exit, (1,)
+
+
+def test_a_process_that_ends_early_has_a_likely_reason() -> None:
+    with pytest.raises(DetError, match='put all that it does under `if __name__ == "__main__":`'):
+        list(module.read_many([Deadly()], "standard"))
 
 
 def test_only_bad_rows() -> None:

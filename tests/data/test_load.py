@@ -31,13 +31,13 @@ def test_molecules_of_a_table(tmp_path: Path) -> None:
         "d,C,4.5,0,valid",
     ]
     file = write(tmp_path / "m.csv", "\n".join(rows))
-    columns = {"smiles_column": "structure", "id_column": "key", "split_column": "fold"}
+    columns = {"smiles_column": "structure", "split_column": "fold"}
     data = load_molecules(
         MoleculeData(
             file=file, targets=("toxic",), kind="classification", bad_rows="skip", limit=3, **columns
         )
     )
-    assert data.ids == ("a", "c")
+    assert data.smiles == ("CCO", "CC")
     assert data.targets == ("toxic",)
     assert data.kind == "classification"
     assert {split: index.tolist() for split, index in data.splits.items()} == {

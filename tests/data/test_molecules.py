@@ -142,9 +142,8 @@ def test_read_table(tmp_path: Path, kind: str) -> None:
         path.write_bytes(gzip.compress(TABLE.encode()))
     else:
         path.write_text(TABLE.replace(",", "," if kind == "csv" else "\t"))
-    molecules = read_molecules(path, targets=["y", "z"], id_column="id")
+    molecules = read_molecules(path, targets=["y", "z"])
     assert molecules.name == "mine"
-    assert molecules.ids == ("a", "b", "c")
     assert molecules.smiles == ("CCO", "C", "c1ccccc1")
     assert {name: rows.tolist() for name, rows in molecules.splits.items()} == {
         "train": [0],
@@ -164,7 +163,6 @@ def test_random_split_without_a_column(tmp_path: Path) -> None:
     assert sorted(np.concatenate(list(first.splits.values())).tolist()) == list(range(50))
     assert first.splits["test"].tolist() == again.splits["test"].tolist() != other.splits["test"].tolist()
     assert first.notes == ("no split column: random 80/10/10 split with seed 0",)
-    assert first.ids[:2] == ("1", "2")
 
 
 def test_rows_without_a_split_are_not_used(tmp_path: Path) -> None:
@@ -224,10 +222,9 @@ def test_bad_row_fails_with_its_place(tmp_path: Path) -> None:
 def test_bad_row_skipped_is_reported(tmp_path: Path) -> None:
     molecules = read_molecules(write(tmp_path / "bad.csv", BAD), targets=["y"], bad_rows="skip")
     assert molecules.smiles == ("CCO", "C")
-    assert molecules.ids == ("1", "3")
     assert molecules.splits["train"].tolist() == [0]
     assert molecules.splits["valid"].tolist() == [1]
-    assert [row for row, _ in molecules.bad_rows] == [2]
+    assert [(bad.row, bad.split) for bad in molecules.bad_rows] == [(2, "train")]
     assert "1 of 3 rows were left out" in molecules.notes[0]
 
 
@@ -242,6 +239,7 @@ def test_bad_row_skipped_is_reported(tmp_path: Path) -> None:
         ("smiles,y,split\nC,1,dev\n", {}, ":2: split is 'dev', expected train, valid, test or blank."),
         ("smiles;y\nC;1\n", {}, "no column 'smiles'. Columns there: smiles;y. The separator seems to be ';'"),
         ("smiles,y\nC,1\n", {"split_column": "fold"}, "no column 'fold'"),
+        (f"smiles,y\nC,1\n{'C' * 1001},1\n", {}, "it has 1,001 atoms, at most 1,000 can be read"),
         ("smiles,y\nC(,1\n", {"bad_rows": "skip"}, "no valid molecule among 1 rows. The first, at"),
     ],
 )
@@ -268,4 +266,3 @@ def test_make_molecules_from_lists() -> None:
     splits = {"train": np.array([0]), "valid": np.array([1]), "test": np.array([], dtype=np.int64)}
     molecules = make_molecules(["C", "CC"], np.array([[1.0], [2.0]]), targets=["y"], splits=splits)
     assert [graph.num_nodes for graph in molecules.graphs] == [1, 2]
-    assert molecules.ids == ("1", "2")

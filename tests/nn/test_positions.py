@@ -80,6 +80,20 @@ def test_both_forms_have_the_same_gradients(monkeypatch: pytest.MonkeyPatch) -> 
         torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("hops", [3, 252])
+def test_both_forms_agree_on_paths_longer_than_distances_tell(
+    hops: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chain = random_molecule(300, seed=0, rings=0)
+    chain = chain._replace(ends=np.stack([np.arange(299), np.arange(1, 300)], axis=1).astype(np.uint16))
+    batch, bias = batch_of([chain]), bias_of(hops)
+    fused = bias(batch.paths, 301**2)
+    monkeypatch.setenv("DETGRAPH_KERNELS", "torch")
+    torch.testing.assert_close(bias(batch.paths, 301**2), fused, rtol=1e-4, atol=1e-4)
+    first, last = fused.view(301, 301, HEADS)[1, [254, 300]]  # 253 bonds, and 299
+    torch.testing.assert_close(first, last)  # only the first bonds tell
+
+
 def test_triples_are_encoded_one_by_one_and_in_order() -> None:
     encoder = TripleEncoder(8, 2, layers=2, ffn_channels=16).eval()
     head, relation, tail = torch.randn(3, 6, 8)

@@ -114,6 +114,12 @@ def test_paths_tell_the_bonds() -> None:
     assert before[4 * 1 + 3] == 4 * 1 + 2
 
 
+@pytest.mark.parametrize("rings", [False, True])
+def test_rings_are_read_where_the_model_does(rings: bool) -> None:
+    batch = graph_task(everywhere(["C1CC1"]), model={"rings": rings}).collate(np.array([0]))
+    assert batch.bond_rings.tolist() == [int(rings)] * 6  # 1 is a ring of three atoms
+
+
 # --- molecules --------------------------------------------------------------------------------------
 
 

@@ -75,6 +75,22 @@ def test_the_seed_decides(task: TaskName, tmp_path: Path) -> None:
     assert outcome(tmp_path / "one")["weights"] != outcome(tmp_path / "other")["weights"]
 
 
+@pytest.mark.parametrize("kernels", ["auto", "torch"])
+@pytest.mark.parametrize("task", ["graph", "entity"])
+def test_mixed_precision_finds_nearly_the_same(
+    task: TaskName, kernels: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DETGRAPH_KERNELS", kernels)
+    extras = {"walk_steps": 3, "walk_bias": True, "rings": True, "messages": True} if task == "graph" else {}
+    model = {"model": {**extras, "dropout": 0, "attention_dropout": 0}}
+    losses = []
+    for precision in ("32-true", "bf16-mixed"):
+        config = tiny_config(task, tmp_path, model, epochs=1, batch_size=64, precision=precision)
+        start(config, tmp_path / precision).train()
+        losses.append(RunFolder.open(tmp_path / precision).metrics()[0]["main"])
+    assert losses[0] != losses[1] == pytest.approx(losses[0], rel=0.01)
+
+
 def standing_still(tmp_path: Path, **training: Any) -> Config:
     """A model that moves too little for its accuracy to change."""
     return tiny_config("node", tmp_path, {"model": {"tau": 1}}, epochs=30, learning_rate=1e-12, **training)

@@ -1,5 +1,6 @@
 import json
 import platform
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,8 @@ import torch
 from tiny_runs import tiny_config
 
 from detgraph.errors import DetError
-from detgraph.training import RunFolder
+from detgraph.tasks import Task
+from detgraph.training import RunFolder, launch
 from detgraph.training.launch import free_folder, load_predictor, load_run, resume, start
 from detgraph.training.run import PACKAGES, InUse, save_tensors, versions
 
@@ -98,6 +100,19 @@ def test_neighbors_of_another_run(tmp_path: Path) -> None:
     save_tensors(tmp_path / "run/neighbors.safetensors", {"0": torch.zeros(9, 2, dtype=torch.long)})
     with pytest.raises(DetError, match=r"neighbors\.safetensors does not fit the run"):
         load_run(tmp_path / "run")
+
+
+@pytest.mark.parametrize("load", [load_run, load_predictor])
+def test_a_run_is_opened_where_training_would_be(
+    load: Callable[[Path], Task], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    start(tiny_config("graph", tmp_path, epochs=1), run).train()
+    config = run / "config.yaml"
+    config.write_text(config.read_text().replace("device: auto", "device: cuda"))
+    assert load(run).device.type == ("cuda" if torch.cuda.is_available() else "cpu")
+    monkeypatch.setattr(launch, "device_of", lambda config: torch.device("meta"))  # stands for a GPU
+    assert load(run).device.type == "meta"
 
 
 def test_a_half_written_last_line_of_metrics(tmp_path: Path) -> None:

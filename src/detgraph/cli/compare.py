@@ -20,7 +20,7 @@ from rich.progress import (
 from rich.table import Table
 from typing_extensions import override
 
-from detgraph.cli.display import console, duration
+from detgraph.cli.display import console, duration, show_notes
 from detgraph.errors import DetError
 from detgraph.recipes import find_recipe
 from detgraph.studies import Study, StudyObserver, complete
@@ -196,3 +196,4 @@ def show_table(studies: Sequence[Study]) -> None:
             f"{mean(seconds):.1f}",
         )
     console.print(table)
+    show_notes(first["notes"])

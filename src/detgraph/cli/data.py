@@ -151,8 +151,8 @@ def _check_molecules(path: Path, smiles: str, targets: list[str]) -> None:
     Console().print(table)
     molecules = read_molecules(path, smiles_column=smiles, targets=targets, bad_rows="skip")
     _describe(molecules)
-    for row, reason in molecules.bad_rows[:SHOWN_PROBLEMS]:
-        _say(f"{where(path, row - 1)}: {reason}")
+    for bad in molecules.bad_rows[:SHOWN_PROBLEMS]:
+        _say(f"{where(path, bad.row - 1)}: {bad.reason}")
     if len(molecules.bad_rows) > SHOWN_PROBLEMS:
         _say(f"and {len(molecules.bad_rows) - SHOWN_PROBLEMS} more")
     if molecules.bad_rows:

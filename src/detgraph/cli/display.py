@@ -1,6 +1,6 @@
 """What people see of training: what will be done, a bar with the time left, and the outcome."""
 
-from pathlib import Path
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Any
 
@@ -69,8 +69,7 @@ class TrainingBar(Observer):
 def announce(task: Task, trainer: Trainer) -> None:
     """Say what will be trained, on what, and what it will take."""
     console.print(task.describe())
-    for note in task.notes:
-        console.print(f"note: {note}", style="dim")
+    show_notes(task.notes)
     parameters = sum(parameter.numel() for parameter in task.parameters())
     need = task.memory() + 16 * parameters
     steps, minutes = task.steps(), trainer.config.minutes
@@ -91,7 +90,13 @@ def run_training(trainer: Trainer, title: str) -> Result | None:
         return None
 
 
-def show_result(result: Result, folder: Path) -> None:
+def show_notes(notes: Iterable[str]) -> None:
+    """What has to be said beside every number."""
+    for note in notes:
+        console.print(f"note: {note}", style="dim")
+
+
+def show_result(result: Result, trainer: Trainer) -> None:
     """The outcome as a table, and where it is."""
     table = Table("", *result.valid)
     table.add_row("valid", *(f"{value:.4f}" for value in result.valid.values()))
@@ -102,7 +107,8 @@ def show_result(result: Result, folder: Path) -> None:
         f"best epoch {result.best_epoch + 1} of {result.epochs}, {duration(result.seconds)}; "
         f"a prediction that looks at no input gets {result.metric} {result.trivial:.4f}"
     )
-    console.print(f"Run folder: {folder}")
+    show_notes(trainer.task.notes)
+    console.print(f"Run folder: {trainer.run.path}")
 
 
 def duration(seconds: float) -> str:

@@ -9,7 +9,7 @@ import torch
 import typer
 from rich.table import Table
 
-from detgraph.cli.display import console
+from detgraph.cli.display import console, show_notes
 from detgraph.errors import DetError
 from detgraph.tasks import EntityTask, Metrics, Task
 from detgraph.training.launch import load_run
@@ -52,15 +52,15 @@ def evaluate(
     if as_json:
         for name, metrics in rows.items():
             part = {} if name == split.value else {"part": name}
-            print(
-                json.dumps({"run": str(folder), "split": split.value, **part, **metrics}, ensure_ascii=False)
-            )
+            row = {"run": str(folder), "split": split.value, **part, **metrics, "notes": task.notes}
+            print(json.dumps(row, ensure_ascii=False))
         return
     console.print(task.describe())
     table = Table("", *rows[split.value])
     for name, metrics in rows.items():
         table.add_row(name, *(f"{metrics[key]:.4f}" for key in rows[split.value]))
     console.print(table)
+    show_notes(task.notes)
 
 
 def parts(task: Task, split: SplitName, by: Part) -> dict[str, Metrics]:

@@ -22,4 +22,4 @@ def resume(folder: Annotated[Path, typer.Argument(help="The run folder.")]) -> N
     if result is None:
         raise typer.Exit(130)
     write_report([trainer.run], trainer.run.report_file)
-    show_result(result, folder)
+    show_result(result, trainer)

@@ -30,11 +30,16 @@ def submit(
     task = load_run(folder)
     if not isinstance(task, GraphTask) or task.data.name not in FILES:
         raise DetError(f"{folder} is not a run on {' or '.join(FILES)}, which alone have a leaderboard.")
-    missing = task.data.bad_rows
+    if task.config.data.limit is not None:
+        raise DetError(
+            f"{folder} has data.limit={task.config.data.limit}, so molecules of the test split are left out, "
+            "but a submission needs every molecule. Train without data.limit."
+        )
+    missing = [bad for bad in task.data.bad_rows if bad.split == "test"]
     if missing:
         raise DetError(
-            f"{len(missing)} rows of the data could not be read (the first: row {missing[0][0]}, "
-            f"{missing[0][1]}), but a submission needs every molecule."
+            f"{len(missing)} molecules of the test split could not be read (the first: row {missing[0].row}, "
+            f"{missing[0].reason}), but a submission needs every molecule. Mend these rows."
         )
     console.print(f"Predicting {len(task.data.splits['test']):,} molecules ...")
     path = output / FILES[task.data.name]

@@ -34,5 +34,5 @@ def train(
     if result is None:
         raise typer.Exit(130)
     write_report([trainer.run], trainer.run.report_file)
-    show_result(result, trainer.run.path)
+    show_result(result, trainer)
     console.print(f"Next: open {trainer.run.report_file}, or run: det evaluate {trainer.run.path}")

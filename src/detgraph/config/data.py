@@ -22,7 +22,6 @@ class MoleculeData(Section):
     smiles_column: str = "smiles"
     targets: Names = ()
     """Columns to predict, one or several."""
-    id_column: str | None = None
     split_column: str | None = "split"
     """train / valid / test, blank = not used; without this column a split is made."""
     split: Literal["random", "scaffold"] = "random"
@@ -30,6 +29,7 @@ class MoleculeData(Section):
     kind: Literal["regression", "classification"] = "regression"
     """Classification is binary (0 or 1) for each target."""
     bad_rows: Literal["fail", "skip"] = "fail"
+    """What to do with molecules that cannot be read."""
     split_seed: Seed = 0
     limit: Count | None = None
     """Use only so many molecules."""
@@ -41,7 +41,7 @@ class MoleculeData(Section):
 
     @model_validator(mode="after")
     def _one_source(self) -> "MoleculeData":
-        _one_of(self, name={"limit"}, file={*MoleculeData.model_fields} - {"name"})
+        _one_of(self, name={"limit", "bad_rows"}, file={*MoleculeData.model_fields} - {"name"})
         if self.file and not self.targets:
             raise ValueError("data.targets must name the columns to predict")
         twice = [target for target in self.targets if self.targets.count(target) > 1]

@@ -88,8 +88,8 @@ class MoleculeModelConfig(ResidualModelConfig):
     share_layers: bool = True
     """One ⊖ for all layers and heads, read at the input (h + 1 numbers)."""
     readout: Readout = "virtual"
-    hops: Count = 20
-    """Longest path whose bonds are read one by one."""
+    hops: Annotated[int, Field(ge=1, le=252)] = 20
+    """Longest path whose bonds are read one by one; longer ones than 252 bonds count as 253."""
     max_degree: Count = 64
     max_distance: Count = 40
     walk_steps: Annotated[int, Field(ge=0)] = 0

@@ -16,7 +16,7 @@ from detgraph.data.molecule_sets import (
     read_qm9_gap,
     read_zinc,
 )
-from detgraph.data.molecules import Molecules
+from detgraph.data.molecules import BadRows, Molecules
 from detgraph.data.networks import Network
 from detgraph.data.papers import generate_papers
 from detgraph.data.planetoid import read_planetoid
@@ -324,20 +324,22 @@ def _read_node2vec_ppi() -> Network:
     return read_node2vec_ppi(_folder("ppi-node2vec") / "ppi_node2vec")
 
 
-def _read_zinc(*, limit: int | None = None, seed: int = 0) -> Molecules:
-    return read_zinc(_folder("zinc") / "zinc12k", limit=limit, seed=seed)
+def _read_zinc(*, limit: int | None = None, seed: int = 0, bad_rows: BadRows = "fail") -> Molecules:
+    return read_zinc(_folder("zinc") / "zinc12k", limit=limit, seed=seed, bad_rows=bad_rows)
 
 
-def _read_pcqm4m(name: str, folder: str, *, limit: int | None = None, seed: int = 0) -> Molecules:
-    return read_pcqm4m(_folder(name) / folder, name, limit=limit, seed=seed)
+def _read_pcqm4m(
+    name: str, folder: str, *, limit: int | None = None, seed: int = 0, bad_rows: BadRows = "fail"
+) -> Molecules:
+    return read_pcqm4m(_folder(name) / folder, name, limit=limit, seed=seed, bad_rows=bad_rows)
 
 
-def _read_sample(*, seed: int = 0) -> Molecules:
-    return read_pcqm4m_sample(_file("pcqm4m-v2-sample"), seed=seed)
+def _read_sample(*, seed: int = 0, bad_rows: BadRows = "fail") -> Molecules:
+    return read_pcqm4m_sample(_file("pcqm4m-v2-sample"), seed=seed, bad_rows=bad_rows)
 
 
-def _read_qm9_gap(*, limit: int | None = None, seed: int = 0) -> Molecules:
-    return read_qm9_gap(_file("qm9-gap"), limit=limit, seed=seed)
+def _read_qm9_gap(*, limit: int | None = None, seed: int = 0, bad_rows: BadRows = "fail") -> Molecules:
+    return read_qm9_gap(_file("qm9-gap"), limit=limit, seed=seed, bad_rows=bad_rows)
 
 
 def _read_triples(name: str) -> Triples:

@@ -1,6 +1,6 @@
 """From many SMILES to graphs: in parallel, with progress, kept in files that are mapped into memory.
 
-The folder of a set of molecules is named after their SMILES and the featurizer, so it never goes stale.
+A set of molecules has a folder named after their SMILES, featurizer and RDKit: it never goes stale.
 """
 
 import hashlib
@@ -12,11 +12,13 @@ import tempfile
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import rdkit
 from numpy.typing import NDArray
 
 from detgraph.data.featurizers import ReadCodes, get_featurizer, read_codes
@@ -24,6 +26,7 @@ from detgraph.data.fetch import cache_folder
 from detgraph.data.molecule_graphs import MoleculeGraphs
 from detgraph.data.paths import Bonds, Paths, starts
 from detgraph.data.progress import with_progress
+from detgraph.errors import DetError
 
 VERSION = 1  # of codes and files: to be raised when either changes
 CHUNK = 512  # SMILES that a process reads at a time
@@ -66,20 +69,27 @@ def read_many(chunks: Iterable[Sequence[str]], featurizer: str) -> Iterator[Read
 
     No more chunks are taken than the processes need to stay busy, so memory does not grow with their number.
     """
-    cores = os.cpu_count() or 1
-    with ProcessPoolExecutor(cores, multiprocessing.get_context("spawn")) as pool:
-        ahead = deque[Future[ReadCodes]]()
-        for chunk in chunks:
-            ahead.append(pool.submit(read_codes, chunk, featurizer))
-            if len(ahead) > 2 * cores:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    ahead = deque[Future[ReadCodes]]()
+    try:
+        with ProcessPoolExecutor(cores, multiprocessing.get_context("spawn")) as pool:
+            for chunk in chunks:
+                ahead.append(pool.submit(read_codes, chunk, featurizer))
+                if len(ahead) > 2 * cores:
+                    yield ahead.popleft().result()
+            while ahead:
                 yield ahead.popleft().result()
-        while ahead:
-            yield ahead.popleft().result()
+    except BrokenProcessPool:
+        raise DetError(
+            "a process that reads molecules has ended before its work was done. Such processes import the "
+            "script that started them: in your own script, put all that it does under "
+            '`if __name__ == "__main__":`. If that is there already, memory has run out.'
+        ) from None
 
 
 def content_key(smiles: Sequence[str], featurizer: str) -> str:
     """A name for these molecules under this featurizer."""
-    digest = hashlib.sha256(f"{VERSION} {featurizer}".encode())
+    digest = hashlib.sha256(f"{VERSION} {rdkit.__version__} {featurizer}".encode())
     for text in smiles:
         digest.update(b"\n" + text.encode())
     return digest.hexdigest()[:32]
@@ -92,9 +102,11 @@ def write_cache(folder: Path, smiles: Sequence[str], featurizer: str, descriptio
     try:
         write_arrays(unfinished, smiles, featurizer, description)
         unfinished.rename(folder)
-    except BaseException:
+    except OSError:
+        if not folder.is_dir():  # else another process was quicker, and its folder is as good
+            raise
+    finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-        raise
 
 
 def write_arrays(folder: Path, smiles: Sequence[str], featurizer: str, description: str) -> None:

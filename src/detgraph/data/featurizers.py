@@ -12,6 +12,8 @@ from rdkit import Chem, rdBase
 from detgraph.data.rdkit_tables import Tables, make_tables
 from detgraph.errors import unknown_name
 
+MOST_ATOMS = 1000  # of a molecule: attention looks at all pairs of them
+
 Codes = Callable[[Tables], NDArray[np.int64]]  # one code per column, of all atoms or bonds
 
 # The official vocabulary of ZINC: element, hydrogens written in the SMILES, charge.
@@ -98,7 +100,7 @@ def parse_smiles(smiles: str) -> Any:
     """An RDKit molecule; whatever follows a blank (CXSMILES, a name) is not read.
 
     Raises:
-        ValueError: with RDKit's reason, which RDKit itself would only print.
+        ValueError: with RDKit's reason, which RDKit itself would only print, or if it has too many atoms.
     """
     words = smiles.split()
     if not words:
@@ -111,6 +113,8 @@ def parse_smiles(smiles: str) -> Any:
                 raise ValueError("it is not SMILES (check brackets, ring numbers and element symbols)")
             problems = Chem.DetectChemistryProblems(unchecked)
             raise ValueError(problems[0].Message() if problems else "it describes no possible molecule")
+    if mol.GetNumAtoms() > MOST_ATOMS:
+        raise ValueError(f"it has {mol.GetNumAtoms():,} atoms, at most {MOST_ATOMS:,} can be read")
     return mol
 
 

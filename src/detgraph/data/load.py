@@ -23,12 +23,12 @@ def load_data(config: MoleculeData | NetworkData | TripleData) -> Dataset:
 def load_molecules(config: MoleculeData) -> Molecules:
     """Molecules of a benchmark or of a table of SMILES."""
     if config.file is None:
-        return _benchmark(config.name, Molecules, "graph", limit=config.limit)
+        skip = "skip" if config.bad_rows == "skip" else None
+        return _benchmark(config.name, Molecules, "graph", limit=config.limit, bad_rows=skip)
     return read_molecules(
         config.file,
         smiles_column=config.smiles_column,
         targets=config.targets,
-        id_column=config.id_column,
         split_column=config.split_column,
         split=config.split,
         kind=config.kind,

@@ -2,6 +2,7 @@
 
 import pickle
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,9 @@ from rdkit import Chem, RDConfig
 from detgraph.data.featurizers import parse_smiles
 from detgraph.data.fetch import RemoteFile
 from detgraph.data.labels import penalized_logp
-from detgraph.data.molecules import Molecules, make_molecules, random_splits, renumber
+from detgraph.data.molecules import SPLITS, BadRows, Molecules, make_molecules, random_splits, renumber
 from detgraph.data.progress import with_progress
-from detgraph.data.tables import read_table
+from detgraph.data.tables import read_table, where
 from detgraph.errors import DetError
 
 HARTREE = 27.211386  # eV
@@ -29,27 +30,37 @@ ZINC_NOTE = (
 )
 
 
-def read_zinc(folder: Path, *, limit: int | None = None, seed: int = 0) -> Molecules:
+def read_zinc(
+    folder: Path, *, limit: int | None = None, seed: int = 0, bad_rows: BadRows = "fail"
+) -> Molecules:
     """ZINC-12k with the official 28 atom types and 3 bond types."""
     names = {"train": "train_SUBSTITUTE.csv", "valid": "val_official.csv", "test": "test_official.csv"}
     tables = {split: read_table(folder / name) for split, name in names.items()}
     ends = np.cumsum([0, *(len(table) for table in tables.values())])
     splits = {split: np.arange(ends[i], ends[i + 1]) for i, split in enumerate(tables)}
+
+    def place(row: int) -> str:
+        part = int(np.searchsorted(ends, row, side="right")) - 1
+        return where(folder / names[SPLITS[part]], row - int(ends[part]))
+
     return _make(
         pl.concat(tables.values()),
         smiles="smiles",
         target="y",
-        id_column="zinc250k_line",
         splits=splits,
         limit=limit,
         seed=seed,
         featurizer="zinc",
         name="zinc",
         notes=(ZINC_NOTE,),
+        place=place,
+        bad_rows=bad_rows,
     )
 
 
-def read_qm9_gap(path: Path, *, limit: int | None = None, seed: int = 0) -> Molecules:
+def read_qm9_gap(
+    path: Path, *, limit: int | None = None, seed: int = 0, bad_rows: BadRows = "fail"
+) -> Molecules:
     """The HOMO–LUMO gap of QM9 in eV: 110,000 to train, 10,000 to validate, the rest to test."""
     table = read_table(path)
     gap = pl.col("HOMO_LUMO_gap_au").cast(pl.Float64) * HARTREE
@@ -57,18 +68,22 @@ def read_qm9_gap(path: Path, *, limit: int | None = None, seed: int = 0) -> Mole
         table.with_columns(gap.alias("gap")),
         smiles="SMILES",
         target="gap",
-        id_column="Index",
         splits=random_splits(len(table), seed=seed, sizes=(110_000, 10_000)),
         limit=limit,
         seed=seed,
         name="qm9-gap",
         notes=(f"random split of 110,000/10,000/rest with seed {seed}; the gap in eV",),
+        place=partial(where, path),
+        bad_rows=bad_rows,
     )
 
 
-def read_pcqm4m(folder: Path, name: str, *, limit: int | None = None, seed: int = 0) -> Molecules:
+def read_pcqm4m(
+    folder: Path, name: str, *, limit: int | None = None, seed: int = 0, bad_rows: BadRows = "fail"
+) -> Molecules:
     """PCQM4M as OGB publishes it: ``raw/data.csv.gz`` and ``split_dict.pt``; test targets may be hidden."""
-    table = read_table(RemoteFile("raw/data.csv").find(folder) or folder / "raw/data.csv.gz")
+    path = RemoteFile("raw/data.csv").find(folder) or folder / "raw/data.csv.gz"
+    table = read_table(path)
     official = _read_split_dict(folder / "split_dict.pt", len(table))
     test = "test" if "test" in official else "test-dev"
     splits = {"train": official["train"], "valid": official["valid"], "test": official[test]}
@@ -80,16 +95,17 @@ def read_pcqm4m(folder: Path, name: str, *, limit: int | None = None, seed: int 
         table.with_columns(pl.when(~hidden).then(pl.col("homolumogap")).alias("homolumogap")),
         smiles="smiles",
         target="homolumogap",
-        id_column="idx",
         splits=splits,
         limit=limit,
         seed=seed,
         name=name,
         notes=tuple(notes),
+        place=partial(where, path),
+        bad_rows=bad_rows,
     )
 
 
-def read_pcqm4m_sample(path: Path, *, seed: int = 0) -> Molecules:
+def read_pcqm4m_sample(path: Path, *, seed: int = 0, bad_rows: BadRows = "fail") -> Molecules:
     """1999 molecules of PCQM4Mv2; the column named ``homo`` holds the HOMO–LUMO gap in eV."""
     table = read_table(path).rename({"homo": "homolumogap"})
     return _make(
@@ -100,6 +116,8 @@ def read_pcqm4m_sample(path: Path, *, seed: int = 0) -> Molecules:
         seed=seed,
         name="pcqm4m-v2-sample",
         notes=(f"a sample of PCQM4Mv2; random 80/10/10 split with seed {seed}",),
+        place=partial(where, path),
+        bad_rows=bad_rows,
     )
 
 
@@ -110,7 +128,7 @@ def read_nci(*, limit: int = 2000, seed: int = 0) -> Molecules:
         raise DetError(
             f"{path}: not there. The wheel on PyPI carries it: pip install --force-reinstall rdkit."
         )
-    ids: dict[str, str] = {}  # canonical SMILES -> the first id that has it
+    found: dict[str, None] = {}  # canonical SMILES, in the file's order
     left_out = {
         "unreadable": 0,
         "in several pieces": 0,
@@ -118,27 +136,25 @@ def read_nci(*, limit: int = 2000, seed: int = 0) -> Molecules:
         "repeated": 0,
     }
     for line in path.read_text(encoding="utf-8").splitlines():
-        smiles, identifier = line.split()[:2]
-        reason, canonical = _judge(smiles)
-        if reason is None and canonical in ids:
+        reason, canonical = _judge(line.split()[0])
+        if reason is None and canonical in found:
             reason = "repeated"
         if reason is None:
-            ids[canonical] = identifier
+            found[canonical] = None
         else:
             left_out[reason] += 1
-    order = np.random.default_rng(seed).permutation(len(ids))[:limit]
-    chosen = [list(ids)[row] for row in sorted(order.tolist())]
+    order = np.random.default_rng(seed).permutation(len(found))[:limit]
+    chosen = [list(found)[row] for row in sorted(order.tolist())]
     labels = [penalized_logp(parse_smiles(smiles)) for smiles in with_progress(chosen, "Labelling NCI")]
     return make_molecules(
         chosen,
         np.array(labels)[:, None],
         targets=("penalized_logp",),
         splits=random_splits(len(chosen), seed=seed),
-        ids=[ids[smiles] for smiles in chosen],
         name="nci",
         notes=(
             "left out: " + ", ".join(f"{count} {reason}" for reason, count in left_out.items()),
-            f"{len(chosen)} of {len(ids)} molecules; random 80/10/10 split with seed {seed}",
+            f"{len(chosen)} of {len(found)} molecules; random 80/10/10 split with seed {seed}",
             "the label is computed: ZINC's penalised logP",
         ),
     )
@@ -166,11 +182,13 @@ def _make(
     seed: int,
     name: str,
     notes: tuple[str, ...],
-    id_column: str | None = None,
+    place: Callable[[int], str],
+    bad_rows: BadRows,
     limit: int | None = None,
     featurizer: str = "standard",
 ) -> Molecules:
     """Molecules of a table whose columns are known; ``limit`` keeps a seeded sample of its rows."""
+    rows = np.arange(len(table))
     if limit is not None and limit < len(table):
         # its own stream: with that of the split, the sample would be the first training rows
         rows = np.sort(np.random.default_rng((seed, 1)).permutation(len(table))[:limit])
@@ -178,14 +196,15 @@ def _make(
         notes = (*notes, f"a random sample of {limit} of {len(table)} molecules, seed {seed}")
         table = table[rows]
     return make_molecules(
-        table[smiles].to_list(),
+        table[smiles].fill_null("").to_list(),
         table[target].cast(pl.Float64).fill_null(float("nan")).to_numpy()[:, None],
         targets=(target,),
         splits=splits,
-        ids=None if id_column is None else table[id_column].to_list(),
         featurizer=featurizer,
         name=name,
         notes=notes,
+        bad_rows=bad_rows,
+        place=lambda row: place(int(rows[row])),
     )
 
 

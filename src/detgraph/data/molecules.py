@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -24,6 +24,14 @@ SPLITS = ("train", "valid", "test")
 _SPLIT_NAMES = {"train": "train", "valid": "valid", "val": "valid", "validation": "valid", "test": "test"}
 
 
+class BadRow(NamedTuple):
+    """A row of the data that was left out."""
+
+    row: int  # from 1
+    reason: str
+    split: str | None  # None: it is in no split
+
+
 @dataclass(frozen=True)
 class Molecules:
     """Molecules with their targets and splits, and what was done to get them.
@@ -32,25 +40,23 @@ class Molecules:
         graphs: The molecules in arrays; ``graphs[i]`` is a PyG graph.
         y: float32 (molecules, targets), NaN where missing.
         smiles: As the user wrote them.
-        ids: The user's own ids, or the 1-based numbers of the data rows.
         splits: Indices into ``graphs`` for "train", "valid" and "test".
         targets: The names of the columns of ``y``.
         kind: "classification" if every target is 0 or 1.
         name: What the molecules are called in reports.
         notes: Policies applied and deviations from an official protocol, for people.
-        bad_rows: (1-based data row, reason) of rows that were left out.
+        bad_rows: Rows that were left out.
     """
 
     graphs: MoleculeGraphs
     y: NDArray[np.float32]
     smiles: tuple[str, ...]
-    ids: tuple[str, ...]
     splits: dict[str, NDArray[np.int64]]
     targets: tuple[str, ...]
     kind: Kind
     name: str
     notes: tuple[str, ...] = ()
-    bad_rows: tuple[tuple[int, str], ...] = ()
+    bad_rows: tuple[BadRow, ...] = ()
 
     @classmethod
     def none(cls, featurizer: Featurizer, targets: Sequence[str], kind: Kind) -> "Molecules":
@@ -58,7 +64,7 @@ class Molecules:
         graphs = MoleculeGraphs.of(featurizer, [featurizer.encode([])])
         nothing = np.empty(0, np.int64)
         y, splits = np.empty((0, len(targets)), np.float32), dict.fromkeys(SPLITS, nothing)
-        return cls(graphs, y, (), (), splits, tuple(targets), kind, "none")
+        return cls(graphs, y, (), splits, tuple(targets), kind, "none")
 
     @property
     def featurizer(self) -> Featurizer:
@@ -82,7 +88,6 @@ def make_molecules(
     *,
     targets: Sequence[str],
     splits: Mapping[str, NDArray[np.int64]],
-    ids: Sequence[str] | None = None,
     kind: Kind = "regression",
     featurizer: str = "standard",
     name: str = "molecules",
@@ -97,7 +102,6 @@ def make_molecules(
         y: the targets, one row per SMILES.
         targets: the names of the columns of ``y``.
         splits: rows of each split, as indices into ``smiles``.
-        ids: the user's name of each row; by default its 1-based number.
         kind: "classification" if every target is 0 or 1.
         featurizer: "standard" or "zinc".
         name: the name of the data set.
@@ -122,13 +126,15 @@ def make_molecules(
         graphs=graphs,
         y=np.asarray(y, dtype=np.float32).reshape(len(smiles), len(targets))[kept],
         smiles=tuple(smiles[row] for row in kept),
-        ids=tuple(ids[row] if ids is not None else str(row + 1) for row in kept),
         splits=renumber(splits, kept, len(smiles)),
         targets=tuple(targets),
         kind=kind,
         name=name,
         notes=(*notes, *skipped),
-        bad_rows=tuple((row + 1, reason) for row, reason in bad),
+        bad_rows=tuple(
+            BadRow(row + 1, reason, next((name for name, rows in splits.items() if row in rows), None))
+            for row, reason in bad
+        ),
     )
 
 
@@ -137,7 +143,6 @@ def read_molecules(
     *,
     smiles_column: str = "smiles",
     targets: Sequence[str],
-    id_column: str | None = None,
     split_column: str | None = "split",
     split: Literal["random", "scaffold"] = "random",
     kind: Kind = "regression",
@@ -152,8 +157,7 @@ def read_molecules(
         path: the table, with a header.
         smiles_column: the column of SMILES; upper and lower case are the same.
         targets: the columns to learn, none to predict only; empty cells are missing targets.
-        id_column: the column that names a row; by default the 1-based number of the data row.
-        split_column: a column with train, valid (or val) and test; blank = not used. without a column "split"
+        split_column: a column with train, valid (or val) and test; blank = not used. Without a column "split"
             the rows are split 80/10/10.
         split: how, then: at random with ``split_seed``, or by scaffold.
         kind: "classification" if every target is 0 or 1.
@@ -169,9 +173,6 @@ def read_molecules(
     y = np.full((len(smiles), len(targets)), np.nan)
     for column, target in enumerate(targets):
         y[:, column] = _numbers(table, target, path, kind)
-    ids = None
-    if id_column is not None:
-        ids = _column(table, id_column, path).cast(pl.String).fill_null("").to_list()
     notes: tuple[str, ...] = ()
     named = {column.lower() for column in table.columns}
     if split_column is None or (split_column == "split" and "split" not in named):
@@ -199,7 +200,6 @@ def read_molecules(
         y,
         targets=targets,
         splits=splits,
-        ids=ids,
         kind=kind,
         featurizer=featurizer,
         name=name,

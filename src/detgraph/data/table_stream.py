@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,7 +28,10 @@ def read_rows(path: Path) -> tuple[list[str], Iterator[Row]]:
     require_file(path)
     if path.suffix == ".parquet":
         table = pl.scan_parquet(path)
-        return table.collect_schema().names(), _parquet_rows(table)
+        try:
+            return table.collect_schema().names(), _parquet_rows(table, path)
+        except pl.exceptions.PolarsError as error:
+            raise DetError(f"{path}: cannot be read as a table: {error}.") from None
     rows = _text_rows(path, _separator(path))
     header = next(rows, None)
     if header is None:
@@ -70,7 +74,7 @@ def _text_rows(path: Path, separator: str) -> Iterator[Row]:
         reader, line = csv.reader(file, delimiter=separator), 1
         try:
             for cells in reader:
-                if any(cells):
+                if cells:  # not a blank line
                     yield Row(line, cells)
                 line = reader.line_num + 1
         except UnicodeDecodeError:
@@ -90,10 +94,25 @@ def _checked(rows: Iterator[Row], width: int, path: Path) -> Iterator[Row]:
         yield row
 
 
-def _parquet_rows(table: pl.LazyFrame) -> Iterator[Row]:
+def _parquet_rows(table: pl.LazyFrame, path: Path) -> Iterator[Row]:
     first = 0
     while len(part := table.slice(first, PARQUET_ROWS).collect()):
-        text = part.with_columns(pl.all().cast(pl.String).fill_null(""))
-        for number, cells in enumerate(text.iter_rows(), start=first + 1):
+        columns = [_as_text(column, path) for column in part]
+        for number, cells in enumerate(zip(*columns, strict=True), start=first + 1):
             yield Row(number, list(cells))
         first += len(part)
+
+
+def _as_text(column: pl.Series, path: Path) -> list[str]:
+    """The cells of a column, lists and structures as JSON."""
+    if column.dtype.is_nested():
+        cells = column.to_list()
+        return ["" if cell is None else json.dumps(cell, ensure_ascii=False, default=str) for cell in cells]
+    try:
+        return column.cast(pl.String).fill_null("").to_list()
+    except pl.exceptions.PolarsError as error:
+        reason = str(error).splitlines()[0]
+        raise DetError(
+            f"{path}: column {column.name!r} holds {column.dtype}, which is not text ({reason}). "
+            "Leave the column out."
+        ) from None

@@ -46,7 +46,8 @@ def block_attention(
     Returns:
         States (nodes, heads, channels) and weights before dropout (pairs, heads).
     """
-    out: tuple[Tensor, Tensor] = _BlockAttention.apply(query, key, value, bias, blocks, dropout)  # type: ignore[no-untyped-call]  # torch
+    whole = (tensor.float() for tensor in (query, key, value, bias))  # mixed precision gives halves
+    out: tuple[Tensor, Tensor] = _BlockAttention.apply(*whole, blocks, dropout)  # type: ignore[no-untyped-call]  # torch
     return out
 
 

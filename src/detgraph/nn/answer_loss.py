@@ -42,7 +42,7 @@ class _AnswerLoss(torch.autograd.Function):
         extra: Tensor | None,
     ) -> Tensor:
         scores = states @ candidates.t() if extra is None else torch.addmm(extra, states, candidates.t())
-        likely = scores.log_softmax(dim=1)
+        likely = scores.type_as(states).log_softmax(dim=1)  # mixed precision halves products
         weight = states.new_full((len(answer),), 1 / len(answer))
         total = torch.zeros_like(states[:, 0]).index_add_(0, question, weight)  # (questions,)
         loss = -(1 - smoothing) * likely[question, answer].mean()

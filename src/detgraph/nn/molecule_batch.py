@@ -25,7 +25,7 @@ class MoleculeBatch(NamedTuple):
     path_self: Tensor  # (atoms,) the path from each atom to itself
     bonds: Tensor  # (2, bonds · 2) nodes (source, target), both directions
     bond_kinds: Tensor  # (bonds · 2,)
-    bond_rings: Tensor  # (bonds · 2,) code of the smallest ring; 0 = none
+    bond_rings: Tensor  # (bonds · 2,) code of the smallest ring; 0 = none, or not read
     y: Tensor  # (molecules, targets), NaN = missing
     walks: Tensor  # (atom pairs, steps) chance that a random walk is there after 1, 2, … steps
 

@@ -272,7 +272,7 @@ class Blocks(Neighborhood):
         start = self.sizes.cumsum(0) - self.sizes
         target = torch.repeat_interleave(torch.arange(len(graph), device=device), self.sizes[graph])
         first = (self.sizes**2).cumsum(0) - self.sizes**2
-        within = torch.arange(len(target)) - first[graph[target]]
+        within = torch.arange(len(target), device=device) - first[graph[target]]
         return Sparse.from_pairs(
             target, start[graph[target]] + within % self.sizes[graph[target]], len(graph)
         )

@@ -82,7 +82,7 @@ class PathBias(nn.Module):
         bonds = torch.einsum("kh,thg->tkg", self.bond(self.codes).mean(dim=1), hop)  # (hops, kinds, heads)
         base = self.virtual.expand(pairs, -1)
         form = path_bias if fused_on(base) else path_bias_by_length
-        return form(self.distance.weight, bonds, paths, base)
+        return form(self.distance.weight, bonds.type_as(base), paths, base)  # mixed precision halves products
 
 
 def path_bias_by_length(distances: Tensor, bonds: Tensor, paths: Paths, base: Tensor) -> Tensor:
@@ -90,12 +90,14 @@ def path_bias_by_length(distances: Tensor, bonds: Tensor, paths: Paths, base: Te
     pair, before, bond, distance = paths
     length, hops = distance - 1, len(bonds)
     sums = base.new_zeros((len(pair), base.size(1)))
-    for bonds_read in range(1, int(length.max()) + 1):
+    for bonds_read in range(1, hops + 1):
         here = (length == bonds_read).nonzero()[:, 0]
-        longer = sums[before[here]]
-        if bonds_read <= hops:
-            longer = longer + bonds[bonds_read - 1, bond[here]]
-        sums = sums.index_copy(0, here, longer)
+        sums = sums.index_copy(0, here, sums[before[here]] + bonds[bonds_read - 1, bond[here]])
+    # Longer paths have the sum of their first bonds: go back to these, in steps that double.
+    read = torch.where(length > hops, before, torch.arange(len(pair), device=pair.device))
+    while (length[read] > hops).any():
+        read = read[read]
+    sums = sums[read]
     codes = distance.clamp(max=len(distances) - 1)
     known = torch.where((codes > 0)[:, None], distances[codes], 0.0)
     return base.index_copy(0, pair, known + sums / length.clamp(1, hops)[:, None])
@@ -113,4 +115,4 @@ class WalkBias(nn.Module):
 
     def forward(self, bias: Tensor, walks: Tensor, pair: Tensor) -> Tensor:
         """Add to the bias (pairs, heads) what walks (atom pairs, steps) tell."""
-        return bias.index_add(0, pair, self.linear(walks))
+        return bias.index_add(0, pair, self.linear(walks).type_as(bias))

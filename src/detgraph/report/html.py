@@ -32,7 +32,7 @@ def write_report(runs: Sequence[RunFolder], target: Path, title: str = "detgraph
         groups.setdefault(f"{config.task}: {config.data.label}", []).append(run)
     parts = [f"<h1>{html.escape(title)}</h1>", outcome_table(runs)]
     for name, members in groups.items():
-        parts.append(f"<h2>{html.escape(name)}</h2>{curves(members)}")
+        parts.append(f"<h2>{html.escape(name)}</h2>{notes(members)}{curves(members)}")
         parts += [details(run) for run in members]
     page = f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(title)}</title>"
     write_text(target, f"{page}<style>{STYLE}</style>{''.join(parts)}</html>")
@@ -54,6 +54,12 @@ def outcome_table(runs: Sequence[RunFolder]) -> str:
         rows.append((run.path.name, model, metric, *numbers, *counts, f"{result['seconds']:.1f}"))
     body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
     return f"<table><tr>{''.join(f'<th>{cell}</th>' for cell in head)}</tr>{body}</table>"
+
+
+def notes(runs: Sequence[RunFolder]) -> str:
+    """What was done to the data and has to be said beside every number."""
+    found = [note for run in runs for note in (run.result() or {}).get("notes", ())]
+    return "".join(f"<p>Note: {html.escape(note)}</p>" for note in dict.fromkeys(found))
 
 
 def curves(runs: Sequence[RunFolder]) -> str:

@@ -87,7 +87,13 @@ class GraphTask(Task):
 
     def collate(self, index: NDArray[np.int64]) -> MoleculeBatch:
         """A batch of the molecules at ``index``."""
-        batch = make_batch(self.data.graphs, self.data.y, index, self.config.walk_steps)
+        return self.batch_of(self.data.graphs, self.data.y, index)
+
+    def batch_of(
+        self, graphs: MoleculeGraphs, y: NDArray[np.float32], index: NDArray[np.int64]
+    ) -> MoleculeBatch:
+        """A batch of any molecules, with all that the model reads."""
+        batch = make_batch(graphs, y, index, self.config.walk_steps, self.config.model.rings)
         return batch.to(self.device)
 
     def predict(self, split: Split) -> Tensor:
@@ -101,8 +107,7 @@ class GraphTask(Task):
         out = torch.empty(len(index), len(self.data.targets))
         y = np.empty((len(graphs), 0), np.float32)  # not read
         for rows in alike(graphs.sizes[index]):
-            batch = make_batch(graphs, y, index[rows], self.config.walk_steps).to(self.device)
-            raw = self.model(batch)
+            raw = self.model(self.batch_of(graphs, y, index[rows]))
             out[rows] = (raw * self.spread + self.center if self.regression else raw.sigmoid()).cpu()
         return out
 

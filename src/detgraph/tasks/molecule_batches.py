@@ -14,7 +14,11 @@ from detgraph.nn import MoleculeBatch
 
 
 def make_batch(
-    graphs: MoleculeGraphs, y: NDArray[np.float32], index: NDArray[np.int64], walk_steps: int = 0
+    graphs: MoleculeGraphs,
+    y: NDArray[np.float32],
+    index: NDArray[np.int64],
+    walk_steps: int = 0,
+    rings: bool = False,
 ) -> MoleculeBatch:
     """The molecules at ``index``.
 
@@ -23,6 +27,7 @@ def make_batch(
         y: (molecules, targets) of all molecules.
         index: (batch,) numbers of molecules.
         walk_steps: steps of random walks.
+        rings: whether the rings of bonds are read; else they are 0.
     """
     sizes = graphs.sizes[index]
     counts = graphs.bonds.start[index + 1] - graphs.bonds.start[index]
@@ -43,7 +48,7 @@ def make_batch(
     edges = np.concatenate([both, both[::-1]], axis=1)
     degree = np.bincount(edges[1], minlength=int(first_node[-1]))[node]
     bond_start = np.concatenate([[0], np.cumsum(counts)])
-    rings = ring_codes(atom_start, bond_start, ends)
+    codes = ring_codes(atom_start, bond_start, ends) if rings else np.zeros(len(ends))
     walks = np.empty((count, walk_steps), np.float32)
     if walk_steps:
         walk(atom_start, bond_start, ends, first_path, walks)
@@ -61,7 +66,7 @@ def make_batch(
         own,
         edges,
         np.tile(kinds, 2).astype(np.int64),
-        np.tile(rings, 2).astype(np.int64),
+        np.tile(codes, 2).astype(np.int64),
         y[index],
         walks,
     )

@@ -13,7 +13,6 @@ from detgraph.data.molecule_graphs import MoleculeGraphs
 from detgraph.tasks.graph import GraphTask
 
 CHUNK = 2048  # SMILES that are read, and then predicted, together
-MOST_ATOMS = 4000  # attention looks at all pairs of atoms
 
 
 class Prediction(NamedTuple):
@@ -38,17 +37,9 @@ def predict_smiles(task: GraphTask, smiles: Iterable[str]) -> Iterator[Predictio
 def predict_read(task: GraphTask, read: ReadCodes) -> list[Prediction]:
     """Predictions for a chunk, in its order; rows that could not be read have none."""
     graphs = MoleculeGraphs.of(task.data.featurizer, [read.molecules])
-    small = np.flatnonzero(graphs.sizes <= MOST_ATOMS)
-    values = np.full((len(graphs), len(task.data.targets)), nan)
-    values[small] = task.predict_graphs(graphs, small).numpy()
-    problems, good = dict(read.bad), iter(zip(values.tolist(), graphs.sizes.tolist(), strict=True))
-    nothing = (nan,) * len(task.data.targets)
-    predictions = []
-    for row in range(len(graphs) + len(problems)):
-        if row in problems:
-            predictions.append(Prediction(nothing, problems[row]))
-            continue
-        numbers, size = next(good)
-        problem = f"it has {size:,} atoms, at most {MOST_ATOMS:,} can be read" if size > MOST_ATOMS else ""
-        predictions.append(Prediction(tuple(numbers), problem))
-    return predictions
+    values = iter(task.predict_graphs(graphs, np.arange(len(graphs))).tolist())
+    problems, nothing = dict(read.bad), (nan,) * len(task.data.targets)
+    return [
+        Prediction(nothing, problems[row]) if row in problems else Prediction(tuple(next(values)))
+        for row in range(len(graphs) + len(problems))
+    ]

@@ -5,13 +5,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from detgraph.config import Config, GraphConfig
+from detgraph.config import Config, GraphConfig, TrainingConfig
 from detgraph.config.schema import model_name
 from detgraph.data.featurizers import get_featurizer
 from detgraph.data.molecules import Molecules
 from detgraph.errors import DetError
 from detgraph.tasks import GraphTask, Task, build_task
-from detgraph.training.loop import Trainer
+from detgraph.training.loop import Trainer, make_fabric
 from detgraph.training.run import RunFolder, read_json
 
 
@@ -53,21 +53,31 @@ def load_predictor(path: Path) -> GraphTask:
     data = Molecules.none(get_featurizer(names["featurizer"]), names["targets"], names["kind"])
     task = GraphTask(data, config)
     put_weights(task, weights, path)
-    return task
+    return task.to(device_of(config.training))
 
 
 def load_run(path: Path) -> Task:
     """A finished run's task with the chosen weights and their semantic neighbours."""
     run = RunFolder.open(path)
     weights, neighbors = run.load_weights()
-    task = prepare(run.config())
+    config = run.config()
+    task = prepare(config)
     run.check_data(task.fingerprint())
     put_weights(task, weights, path)
+    task.to(device_of(config.training))
     expected = {name: len(tensor) for name, tensor in task.neighbor_state().items()}  # before any search
     if {name: len(tensor) for name, tensor in neighbors.items()} != expected:
         raise DetError(f"{run.neighbors_file} does not fit the run: it belongs to another one. Train anew.")
     task.load_neighbor_state(neighbors)
     return task
+
+
+def device_of(config: TrainingConfig) -> torch.device:
+    """Where training would be; a run from a machine with another device takes what there is."""
+    try:
+        return make_fabric(config).device
+    except DetError:
+        return make_fabric(config.model_copy(update={"device": "auto"})).device
 
 
 def put_weights(task: Task, weights: dict[str, Tensor], path: Path) -> None:
