@@ -42,7 +42,12 @@ def test_a_table_of_questions(run: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert (answer.code, answer.err) == (0, "")
     with output.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [(row["note"], row["rank"]) for row in rows] == [("a", "1"), ("a", "2"), ("b", "1"), ("b", "2")]
+    answered = [row for row in rows if not row["problem"]]
+    expected = [("a", "1"), ("a", "2"), ("b", "1"), ("b", "2")]
+    assert [(row["note"], row["rank"]) for row in answered] == expected
+    assert [(place, row["problem"]) for place, row in enumerate(rows) if row["problem"]] == [
+        (2, "the relation is empty.")
+    ]
     assert rows[0]["answer"].startswith("e")
 
 
