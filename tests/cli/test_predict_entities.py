@@ -2,11 +2,14 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from builders import grouped_task
 from tiny_runs import det, tiny_yaml
 
+from detgraph.cli.evaluate import Part, SplitName, parts
 from detgraph.config import load_config
 from detgraph.tasks import EntityTask, Split
 from detgraph.tasks.ranking import Ranking
@@ -143,10 +146,17 @@ def test_evaluation_in_parts(
 
     monkeypatch.setattr(EntityTask, "ranking", counted)
     whole = det(capsys, "evaluate", run, "--split", "train", "--json").out
-    for by, parts in (("direction", {"tail", "head"}), ("relation", {"r1", "r2"})):
+    for by, expected in (("direction", {"tail", "head"}), ("relation", {"r1", "r2"})):
         answer = det(capsys, "evaluate", str(run), "--split", "train", "--by", by, "--json")
         records = [json.loads(line) for line in answer.out.splitlines()]
         assert records[0] == json.loads(whole)
-        assert {record["part"] for record in records[1:]} == parts
+        assert {record["part"] for record in records[1:]} == expected
     assert rankings == ["train"] * 3, "once a command"
     assert "head" in det(capsys, "evaluate", str(run), "--by", "direction").out
+
+
+def test_relations_of_one_name_are_told_apart() -> None:
+    task = grouped_task()
+    task.data = replace(task.data, relation_names=("likes", "likes"))
+    rows = parts(task, SplitName.test, Part.relation)
+    assert set(rows) == {"test", *(f"likes ({relation})" for relation in task.data.relations)}

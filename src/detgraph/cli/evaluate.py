@@ -72,5 +72,9 @@ def parts(task: Task, split: SplitName, by: Part) -> dict[str, Metrics]:
     rows = {split.value: ranking.metrics()}
     if by is Part.direction:
         return rows | ranking.by_direction()
-    names = task.data.relation_names
+    data = task.data
+    names = [
+        name if data.relation_names.count(name) == 1 else f"{name} ({id})"
+        for name, id in zip(data.relation_names, data.relations, strict=True)
+    ]
     return rows | {names[relation]: metrics for relation, metrics in ranking.by_relation().items()}
