@@ -43,6 +43,16 @@ def test_search_replaces_the_neighbors(edge_index: Tensor) -> None:
         assert torch.equal(neighbors.found, find_neighbors(space, 3, edge_index, 12))
 
 
+def test_only_members_fetch_and_are_fetched(edge_index: Tensor) -> None:
+    members = 2 * torch.arange(12)
+    some = SemanticNeighbors(3, 2 * edge_index, 24, members=members)
+    space = SearchSpace(torch.randn(12, 4), "l1")
+    some.search(space)
+    found = find_neighbors(space, 3, edge_index, 12)
+    assert torch.equal(some.found[members], torch.where(found >= 0, 2 * found, -1))
+    assert (some.found[members + 1] == -1).all()
+
+
 def test_edges_point_from_the_fetched_to_the_fetching_node() -> None:
     edge_index = torch.tensor([[1, 0], [0, 1]])
     neighbors = SemanticNeighbors(2, edge_index, 3)

@@ -82,6 +82,17 @@ def test_a_sample_of_candidates_stands_for_all() -> None:
     assert float(torch.stack(sums).mean()) == pytest.approx(float(torch.stack(whole).mean()), rel=2e-3)
 
 
+def test_nothing_is_learned_of_entities_that_no_training_triple_has() -> None:
+    task = grouped_task(training={"candidates": 4, "sn_weight": 0.1})
+    unseen = np.setdiff1d(np.arange(len(task.data.entities)), task.data.train[:, [0, 2]])
+    assert len(unseen)
+    train(task, 3)
+    assert not task.table[unseen].any()
+    task.start_epoch(task.config.neighbors.warmup)
+    assert (task.neighbors.found[unseen] == -1).all()
+    assert not np.isin(task.neighbors.found.numpy(), unseen).any()
+
+
 def test_further_losses_and_their_weights() -> None:
     batch = next(grouped_task().batches(0))
     plain = grouped_task()(batch)

@@ -44,16 +44,29 @@ class SemanticNeighbors:
         edge_index: (2, edges); connected nodes are not fetched.
         num_nodes: how many nodes there are.
         backend: how to search.
+        members: the nodes that fetch and are fetched, ascending, with the ends of all edges; default: all.
     """
 
-    def __init__(self, k: int, edge_index: Tensor, num_nodes: int, backend: Backend = "auto") -> None:
+    def __init__(
+        self,
+        k: int,
+        edge_index: Tensor,
+        num_nodes: int,
+        backend: Backend = "auto",
+        members: Tensor | None = None,
+    ) -> None:
         self.k, self.edge_index, self.num_nodes, self.backend = k, edge_index, num_nodes, backend
+        self.members = torch.arange(num_nodes)
+        if members is not None:
+            self.members, self.edge_index = members, torch.searchsorted(members, edge_index)
         # (nodes, k), -1 = none; no columns before the first search, so that nothing is computed for them
         self.found = torch.empty((num_nodes, 0), dtype=torch.long)
 
     def search(self, space: SearchSpace | ScoreBlock) -> None:
-        """Replace the neighbours by those that are nearest in ``space``."""
-        self.found = find_neighbors(space, self.k, self.edge_index, self.num_nodes, backend=self.backend)
+        """Replace the neighbours by those that are nearest in ``space``, which has the members alone."""
+        found = find_neighbors(space, self.k, self.edge_index, len(self.members), backend=self.backend)
+        self.found = torch.full((self.num_nodes, self.k), -1)
+        self.found[self.members] = torch.where(found >= 0, self.members[found], -1)
 
     def edges(self) -> Tensor:
         """The current S as PyG edges (source, target), (2, pairs)."""

@@ -52,16 +52,18 @@ class EntityTask(Task):
         self.votes = Votes(self.questions, len(data.relations), config.model.votes)
         self.known = KnownAnswers(np.concatenate([data.train, data.valid, data.test]), len(data.relations))
         self.schedule = config.neighbors.schedule()
-        wanted, everyone = config.training.candidates, len(data.entities)
+        wanted, entities = config.training.candidates, len(data.entities)
         seen = np.unique(data.train[:, [0, 2]])
-        self.rivals = None if wanted is None or wanted >= everyone else Rivals(seen, wanted)
+        self.rivals = None if wanted is None or wanted >= entities else Rivals(seen, wanted)
         edges = torch.from_numpy(np.unique(data.train[:, [0, 2]], axis=0).T.copy())
         edges = torch.cat([edges, edges.flip(0)], dim=1)
-        entities = len(data.entities)
         keys = edges[0] * entities + edges[1]
         self.linked_keys = torch.cat([keys, torch.arange(entities) * (entities + 1)]).unique()  # type: ignore[no-untyped-call]  # torch
         k = config.neighbors.k if config.model.tau != 1 and config.baseline is None else 0
-        self.neighbors = SemanticNeighbors(k, edges, entities, config.neighbors.backend)
+        # Nothing is learned of an entity that no training triple has: it would be near by chance.
+        self.neighbors = SemanticNeighbors(
+            k, edges, entities, config.neighbors.backend, members=torch.from_numpy(seen)
+        )
 
     @abstractmethod
     def model_scores(self, asked: NDArray[np.int64], split: Split) -> Iterator[Scored]:
@@ -182,7 +184,7 @@ class EntityTask(Task):
         """Search the entity table where that is due; before the warm-up's end nothing is fetched."""
         if self.neighbors.k and self.schedule.due(epoch) == "learned":
             with torch.no_grad():
-                self.neighbors.search(search_space(self.operator, self.table[:, None]))
+                self.neighbors.search(search_space(self.operator, self.table[self.neighbors.members, None]))
 
     def neighbor_state(self) -> dict[str, Tensor]:
         """(entities, k)."""

@@ -36,6 +36,9 @@ class GroupedTask(EntityTask):
             encoding=model.encoding(share_layers=True),
         )
         super().__init__(data, config, network)
+        seen = torch.zeros((len(data.entities), 1)).index_fill_(0, self.neighbors.members, 1)
+        with torch.no_grad():  # who is never seen is neither a likely answer nor an unlikely one
+            network.entity.weight.mul_(seen)
         self.warming_up = False
         self.surroundings = Surroundings(self.questions, len(data.entities), model.max_neighbors, model.mask)
 
