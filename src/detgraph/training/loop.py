@@ -17,6 +17,7 @@ from detgraph.errors import DetError
 from detgraph.tasks.base import Metrics, Task
 from detgraph.training.averaging import WeightAverage
 from detgraph.training.checkpoint import Progress, Snapshot, load_checkpoint, save_checkpoint
+from detgraph.training.half_precision import half_products_run
 from detgraph.training.interrupt import Interrupted, StopRequest
 from detgraph.training.optim import learning_rate, make_optimizer
 from detgraph.training.run import RunFolder, versions
@@ -79,6 +80,11 @@ class Trainer:
         self.progress = Progress()
         self.best: Snapshot | None = None
         self.fabric = make_fabric(config)
+        if config.precision == "bf16-mixed" and self.fabric.device.type == "cpu" and not half_products_run():
+            raise DetError(
+                "training.precision=bf16-mixed: a product in bfloat16 ends the process on this CPU. Take "
+                "training.precision=32-true, or set the variable ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16."
+            )
         # Fabric moves the task to its device and wraps it for mixed precision.
         self.module, self.fabric_optimizer = self.fabric.setup(task, self.optimizer)
         # After the move: an optimiser's state is put where its parameters are.
