@@ -1,7 +1,6 @@
 """Cells with what their studies found: numbers in the paper's unit, and all that has to be said with them."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ class Entry:
     cell: Cell
     measure: Measure
     scores: dict[int, float]
-    note: str
+    notes: tuple[str, ...]
     source: str | None  # name of the study's file
     commit: str | None
     parameters: int | None = None
@@ -40,6 +39,11 @@ class Entry:
     def std(self) -> float | None:
         """Of the runs; a single one has none."""
         return mean_and_std(list(self.scores.values()))[1] if self.scores else None
+
+    @property
+    def note(self) -> str:
+        """All notes in one line."""
+        return "; ".join(self.notes)
 
     def record(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -74,19 +78,19 @@ def _counted(target: Target, cell: Cell, facts: Facts) -> Entry:
     column = target.column(cell)
     number = facts.get(cell.dataset, {}).get(cell.model)
     scores = {} if number is None else {0: number}
-    note = _join([cell.note, column.missing if number is None else ""])
-    return Entry(cell, column.measure, scores, note, None, None, counted=True)
+    notes = _said(cell.note, column.missing if number is None else "")
+    return Entry(cell, column.measure, scores, notes, None, None, counted=True)
 
 
 def _read_entry(target: Target, cell: Cell, results: Results, runs: int | None) -> Entry:
     column = target.column(cell)
     measure, plan = column.measure, cell.plan
     if plan is None:
-        return Entry(cell, measure, {}, cell.note or column.missing, None, None)
+        return Entry(cell, measure, {}, _said(cell.note or column.missing), None, None)
     file = results.file(cell.dataset, plan.key, plan.group)
     content = read_study(file)
     if content is None:
-        return Entry(cell, measure, {}, _join([cell.note, column.missing or _why_missing(plan)]), None, None)
+        return Entry(cell, measure, {}, _said(cell.note, column.missing or _why_missing(plan)), None, None)
     scores = _scores(content, measure, file)
     study = results.study(cell.dataset, plan) if plan.has_recipe() else None
     notes = [cell.note, *_doubts(content, study, runs or plan.runs)]
@@ -99,7 +103,7 @@ def _read_entry(target: Target, cell: Cell, results: Results, runs: int | None) 
         cell,
         measure,
         scores,
-        _join([*notes, *content["notes"]]),
+        _said(*notes, *content["notes"]),
         file.name,
         content["commit"],
         content.get("parameters"),
@@ -153,10 +157,10 @@ def _gap(ours: dict[int, float], twin: dict[int, float], measure: Measure) -> st
         return ""
     p = "" if gap.p is None else f"p = {gap.p:.1e}, " if gap.p < 0.001 else f"p = {gap.p:.3f}, "
     return (
-        f"{gap.difference:+.{measure.digits + 1}f} to its structural-only twin on the same seeds "
-        f"({p}better in {gap.wins} of {gap.seeds})"
+        f"{measure.title} {gap.difference:+.{measure.digits + 1}f} to its structural-only twin on the same "
+        f"seeds ({p}better in {gap.wins} of {gap.seeds})"
     )
 
 
-def _join(notes: Sequence[str]) -> str:
-    return "; ".join(dict.fromkeys(note for note in notes if note))
+def _said(*notes: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(note for note in notes if note))

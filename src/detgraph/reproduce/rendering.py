@@ -89,20 +89,21 @@ def markdown_table(target: Target, entries: Sequence[Entry]) -> str:
 
 def notes(target: Target, entries: Sequence[Entry]) -> list[str]:
     """Every note once, with the rows and columns it is about."""
-    about: dict[str, list[Entry]] = {}
+    rows: dict[tuple[str, str], dict[str, None]] = {}  # by note and column
     for entry in entries:
-        if entry.note:
-            about.setdefault(entry.note, []).append(entry)
+        for note in entry.notes:
+            rows.setdefault((note, target.column(entry.cell).title), {})[entry.cell.model] = None
+    columns: dict[tuple[str, tuple[str, ...]], list[str]] = {}  # where a note is about the same rows
+    for (note, column), found in rows.items():
+        columns.setdefault((note, tuple(found)), []).append(column)
+    about: dict[str, list[str]] = {}
     all_rows = {cell.model for cell in target.cells}
-    lines = []
-    for note, group in about.items():
-        rows = list(dict.fromkeys(entry.cell.model for entry in group))
-        columns = dict.fromkeys(target.column(entry.cell).title for entry in group)
-        which = ", ".join(rows)
-        if len(rows) > MOST_NAMED or len(rows) == len(all_rows) > 1:
-            which = f"{len(rows)} of {len(all_rows)} rows"
-        lines.append(f"{which} on {', '.join(columns)}: {note}")
-    return lines
+    for (note, models), titles in columns.items():
+        which = ", ".join(models)
+        if len(models) > MOST_NAMED or len(models) == len(all_rows) > 1:
+            which = f"{len(models)} of {len(all_rows)} rows"
+        about.setdefault(f"{which} on {', '.join(titles)}", []).append(note)
+    return [f"{place}: {'; '.join(said)}" for place, said in about.items()]
 
 
 def write_files(target: Target, entries: Sequence[Entry], output: Path) -> list[Path]:
