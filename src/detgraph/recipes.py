@@ -1,5 +1,7 @@
 """Recipes: ready configurations that come with detgraph, named like ``node/cora``."""
 
+import re
+from itertools import takewhile
 from pathlib import Path
 
 from detgraph.errors import DetError, unknown_name
@@ -39,5 +41,9 @@ def find_recipe(text: str) -> Path:
 
 
 def recipe_title(name: str) -> str:
-    """The first comment line of a recipe."""
-    return recipe_path(name).read_text(encoding="utf-8").partition("\n")[0].removeprefix("#").strip()
+    """The first sentence of a recipe's comment."""
+    lines = recipe_path(name).read_text(encoding="utf-8").splitlines()
+    comment = " ".join(
+        line.removeprefix("#").strip() for line in takewhile(lambda line: line[:1] == "#", lines)
+    )
+    return re.split(r"(?<=\.) (?=[A-Z\d])", comment)[0]

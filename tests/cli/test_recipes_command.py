@@ -8,7 +8,7 @@ from detgraph.recipes import find_recipe, recipe_names, recipe_path, recipe_titl
 
 
 def test_list_names_every_recipe(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setenv("COLUMNS", "400")
     answer = det(capsys, "recipes", "list")
     assert answer.code == 0
     assert len(recipe_names()) > 3
