@@ -81,8 +81,11 @@ def test_table_of_the_ablation() -> None:
         "FB15K-237",
         "WN18RR",
     ]
-    assert len({one.model for one in target.cells}) == 5
+    assert len({one.model for one in target.cells}) == 6
     full = config(target, "cora", "det")
+    no_nodes = config(target, "cora", "no-nodes")
+    assert (no_nodes.neighbors.k, no_nodes.training) == (0, full.training)
+    assert no_nodes.model == full.model
     settings = {
         key: config(target, "cora", key) for key in ("no-fetching", "semantic", "semantic-no-fetching")
     }

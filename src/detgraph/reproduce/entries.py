@@ -98,7 +98,7 @@ def _read_entry(target: Target, cell: Cell, results: Results, runs: int | None) 
         other = results.file(cell.dataset, cell.twin, plan.group)
         twin = read_study(other)
         if twin is not None:
-            notes.append(_gap(scores, _scores(twin, measure, other), measure))
+            notes.append(_gap(scores, _scores(twin, measure, other), measure, cell.twin_name))
     return Entry(
         cell,
         measure,
@@ -150,15 +150,15 @@ def _doubts(content: dict[str, Any], study: Study | None, runs: int) -> list[str
     return doubts
 
 
-def _gap(ours: dict[int, float], twin: dict[int, float], measure: Measure) -> str:
-    """The difference to the structural-only twin on the same seeds."""
+def _gap(ours: dict[int, float], twin: dict[int, float], measure: Measure, name: str) -> str:
+    """The difference to the study of this name on the same seeds."""
     gap = paired(ours, twin, higher_is_better=measure.higher_is_better)
     if gap is None:
         return ""
     p = "" if gap.p is None else f"p = {gap.p:.1e}, " if gap.p < 0.001 else f"p = {gap.p:.3f}, "
     return (
-        f"{measure.title} {gap.difference:+.{measure.digits + 1}f} to its structural-only twin on the same "
-        f"seeds ({p}better in {gap.wins} of {gap.seeds})"
+        f"{measure.title} {gap.difference:+.{measure.digits + 1}f} to {name} on the same seeds "
+        f"({p}better in {gap.wins} of {gap.seeds})"
     )
 
 

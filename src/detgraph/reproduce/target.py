@@ -88,6 +88,7 @@ class Cell:
     """Of the paper's model, where its table says so."""
     twin: str | None = None
     """Key of the study that this one is compared with, seed by seed."""
+    twin_name: str = "its structural-only twin"
 
 
 @dataclass(frozen=True)
