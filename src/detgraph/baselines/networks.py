@@ -14,7 +14,8 @@ from torch_geometric.nn.attention import SGFormerAttention
 from detgraph.baselines.adjacency import normalized_adjacency, spread_by_product
 from detgraph.baselines.inputs import InputLinear
 from detgraph.config.baselines import NetworkBaseline, NetworkBaselineName
-from detgraph.kernels.dropout import Dropout
+from detgraph.kernels.dropout import Dropout, drop
+from detgraph.nn import Sparse
 
 PERFORMER_ABOVE = 5000  # nodes: exact attention of all pairs needs 100 MB a head from here on
 
@@ -112,15 +113,42 @@ class GAT(NetworkModel):
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         """Logits (nodes, classes)."""
-        h: Tensor = self.apply_conv(self.convs[0], x, edge_index)
+        h: Tensor = self.convs[0](x, edge_index)
         for conv in self.convs[1:]:
-            h = self.apply_conv(conv, self.dropout(functional.elu(h)), edge_index)
+            h = conv(self.dropout(functional.elu(h)), edge_index)
         return h
 
-    def apply_conv(self, conv: nn.Module, x: Tensor, edge_index: Tensor) -> Tensor:
-        """One layer's output."""
-        out: Tensor = conv(x, edge_index)
-        return out
+
+class SupervisedAttention(SuperGATConv):
+    """PyG's layer on pairs that are indexed once: the same numbers in a fraction of the time."""
+
+    def forward(self, x: Tensor, near: Sparse, unconnected: Sparse | None = None) -> Tensor:
+        """States (nodes, heads * channels), or their mean over heads.
+
+        Args:
+            x: (nodes, features).
+            near: nodes and those connected to them.
+            unconnected: in training, other pairs to tell those from.
+        """
+        x = self.lin(x).view(-1, self.heads, self.out_channels)
+        scores = logits = self.logits(x, near)
+        if self.attention_type == "MX":
+            own, other = (x * self.att_r).sum(dim=-1), (x * self.att_l).sum(dim=-1)  # (nodes, heads)
+            scores = near.outer_sum(own, other) * logits.sigmoid()
+        weights = near.softmax(functional.leaky_relu(scores, self.negative_slope), near.structural)
+        out = near.aggregate(drop(weights, self.dropout) if self.training else weights, x)
+        if unconnected is not None:
+            positive = logits[torch.rand(len(logits)) < self.edge_sample_ratio]
+            negative = self.logits(x, unconnected)
+            self.att_x = torch.cat([positive, negative])
+            self.att_y = torch.cat([torch.ones(len(positive)), torch.zeros(len(negative))]).to(x)
+        out = out.flatten(1) if self.concat else out.mean(dim=1)
+        states: Tensor = out + self.bias
+        return states
+
+    def logits(self, x: Tensor, pairs: Sparse) -> Tensor:
+        """How much each pair looks like an edge, (pairs, heads)."""
+        return pairs.dot(x, x) * (self.out_channels**-0.5 if self.attention_type == "SD" else 1.0)
 
 
 class SuperGAT(GAT):
@@ -128,7 +156,7 @@ class SuperGAT(GAT):
 
     def conv(self, in_channels: int, out_channels: int, heads: int, concat: bool = True) -> Any:
         """One layer."""
-        return SuperGATConv(
+        return SupervisedAttention(
             in_channels,
             out_channels,
             heads,
@@ -138,18 +166,26 @@ class SuperGAT(GAT):
             edge_sample_ratio=self.config.edge_sample,
         )
 
-    def apply_conv(self, conv: nn.Module, x: Tensor, edge_index: Tensor) -> Tensor:
-        """One layer's output; PyG's own negatives come from Python's random numbers, which no seed fixes."""
-        negative = self.unconnected(edge_index, x.size(0)) if self.training else None
-        out: Tensor = conv(x, edge_index, negative)
-        return out
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        """Logits (nodes, classes)."""
+        near = Sparse.from_edges(edge_index, x.size(0))
+        h = x
+        for depth, conv in enumerate(self.convs):
+            h = conv(
+                self.dropout(functional.elu(h)) if depth else h,
+                near,
+                self.unconnected(near) if self.training else None,
+            )
+        return h
 
-    def unconnected(self, edge_index: Tensor, nodes: int) -> Tensor:
-        """Random pairs without edge, (2, pairs); fewer where chance hits an edge or a node itself."""
-        count = int(self.config.negative_ratio * self.config.edge_sample * (edge_index.size(1) + nodes))
-        pairs = torch.randint(nodes, (2, count), device=edge_index.device)
-        linked = torch.isin(pairs[0] * nodes + pairs[1], edge_index[0] * nodes + edge_index[1])
-        return pairs[:, ~linked & (pairs[0] != pairs[1])]
+    def unconnected(self, near: Sparse) -> Sparse:
+        """Random pairs without edge; fewer where chance hits an edge or a node itself."""
+        nodes = near.num_nodes
+        count = int(self.config.negative_ratio * self.config.edge_sample * len(near.target))
+        target, source = torch.randint(nodes, (2, count), device=near.target.device)
+        far = ~near.connected(target, source)
+        target, order = target[far].sort()
+        return Sparse.from_pairs(target, source[far][order], nodes)
 
     def auxiliary_losses(self) -> dict[str, Tensor]:
         """``attention``: cross-entropy of the mean scores of edges and unconnected pairs, of all layers."""

@@ -18,6 +18,7 @@ from typing_extensions import override
 from detgraph.kernels.block_attention import BlockIndex
 from detgraph.kernels.block_distance import block_l1
 from detgraph.kernels.choice import fused_on
+from detgraph.kernels.pair_steps import pair_dot, pair_softmax, pair_sum
 from detgraph.kernels.pairs import PairIndex
 
 SemanticSet = Literal["union", "fetched"]
@@ -217,6 +218,8 @@ class Sparse(Neighborhood):
 
     @override
     def dot(self, a: Tensor, b: Tensor) -> Tensor:
+        if fused_on(a) and fused_on(b) and a.shape == b.shape:
+            return pair_dot(a, b, self.index)
         return (self.at_target(a) * self.at_source(b)).sum(dim=-1)
 
     @override
@@ -229,12 +232,16 @@ class Sparse(Neighborhood):
 
     @override
     def softmax(self, scores: Tensor, members: Tensor) -> Tensor:
+        if fused_on(scores):
+            return pair_softmax(scores, members[:, 0].expand(len(scores)).contiguous(), self.index)
         masked = scores.masked_fill(~members, -torch.inf)
         weights: Tensor = segment_softmax(masked, self.target, num_nodes=self.num_nodes, dim=0)
         return weights
 
     @override
     def aggregate(self, weights: Tensor, values: Tensor) -> Tensor:
+        if fused_on(weights) and fused_on(values):
+            return pair_sum(weights.expand(-1, values.size(1)), values, self.index)
         messages = weights[:, :, None] * self.at_source(values)  # (pairs, heads, dim)
         out = messages.new_zeros((self.num_nodes, *messages.shape[1:]))
         return out.index_add(0, self.target, messages)
