@@ -12,6 +12,10 @@ COLUMNS = (*CITATION, PPI)
 OWN_RUNS, PEER_RUNS = 100, 20
 CITED = "published number; its method cannot be stated exactly from what is at hand, so it is not run"
 
+PUBMED_SEEN = (
+    "test numbers of this and of two other settings had been seen when it was kept (docs/networks.md)"
+)
+
 # Mean and standard deviation on Cora, CiteSeer, PubMed, PPI.
 Numbers = tuple[Published | None, ...]
 GCN: Numbers = (Published(81.5), Published(70.3), Published(79.0), Published(61.5, 0.4))
@@ -102,6 +106,7 @@ def _own(suffix: str, words: str, det: Numbers, structural: Numbers, section: st
                     f"{label}{words}",
                     plan,
                     paper=number,
+                    note=PUBMED_SEEN if column is PUBMED and not suffix else "",
                     section=section,
                     twin=twin if model == "det" else None,
                 )
