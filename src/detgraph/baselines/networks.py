@@ -138,7 +138,7 @@ class SupervisedAttention(SuperGATConv):
         weights = near.softmax(functional.leaky_relu(scores, self.negative_slope), near.structural)
         out = near.aggregate(drop(weights, self.dropout) if self.training else weights, x)
         if unconnected is not None:
-            positive = logits[torch.rand(len(logits)) < self.edge_sample_ratio]
+            positive = logits[torch.rand(len(logits), device=x.device) < self.edge_sample_ratio]
             negative = self.logits(x, unconnected)
             self.att_x = torch.cat([positive, negative])
             self.att_y = torch.cat([torch.ones(len(positive)), torch.zeros(len(negative))]).to(x)
