@@ -54,13 +54,19 @@ SHAPES = [(8, 8), (1, 5), (2, 7), (3, 4), (4, 3), (5, 2), (8, 7), (9, 3), (16, 2
 
 
 def compare(
-    monkeypatch: pytest.MonkeyPatch, pairs: Sparse, heads: int, channels: int, **options: Any
+    monkeypatch: pytest.MonkeyPatch,
+    pairs: Sparse,
+    heads: int,
+    channels: int,
+    labelled: int = NODES,
+    **options: Any,
 ) -> None:
     torch.manual_seed(1)
     layer = DualEncoderLayer(10, channels, heads, **options)
     if layer.operator is not None:
         torch.nn.init.normal_(layer.operator.weight)
     x, upstream = torch.randn(NODES, 10), torch.randn(NODES, heads * channels)
+    upstream[labelled:] = 0
     assert layer.plan(pairs) is not None
     fused = outcome(layer, x, pairs, upstream)
     monkeypatch.setenv("DETGRAPH_KERNELS", "torch")
@@ -90,6 +96,11 @@ def test_any_number_of_heads_and_channels(heads: int, channels: int, monkeypatch
 @pytest.mark.parametrize("hops", [2, 5])
 def test_several_hops(hops: int, heads: int, channels: int, monkeypatch: pytest.MonkeyPatch) -> None:
     compare(monkeypatch, random_pairs(), heads, channels, tau=0.4, hops=hops)
+
+
+@pytest.mark.parametrize("hops", [1, 2, 3])
+def test_gradients_of_few_labelled_nodes(hops: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    compare(monkeypatch, random_pairs(), 8, 8, labelled=7, tau=0.4, hops=hops)
 
 
 def test_without_fetched_nodes_both_encoders_are_one(monkeypatch: pytest.MonkeyPatch) -> None:

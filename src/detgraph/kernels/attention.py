@@ -12,6 +12,7 @@ from detgraph.kernels.attention_kernels import (
     backward_sources,
     backward_targets,
     forward,
+    note_moved,
     spread,
 )
 from detgraph.kernels.lanes import Array, Layout, draw_seed, dropout_limit, layout, use_threads
@@ -119,10 +120,11 @@ class _DualAttention(torch.autograd.Function):
         rows = reached[0]
         use_threads(len(first) * form.width)
         grad_out = form.pack(grad)
-        gains = np.zeros_like(weights_used)
+        gains, moved = np.zeros_like(weights_used), np.zeros(len(rows), np.bool_)
+        note_moved(grad_out, moved)
         if len(weights_used):
             grad_out /= np.float32(len(reached) + 1)
-            grad_rows = spread_back(grad_out, reached, weights_used, index, form, gains)
+            grad_rows = spread_back(grad_out, reached, weights_used, index, form, gains, moved)
         record = np.empty((len(first), RECORD * form.lanes), np.float32)
         grad_h = np.empty_like(rows)
         grad_weight = np.zeros((CHUNKS, form.width), np.float32)
@@ -138,6 +140,7 @@ class _DualAttention(torch.autograd.Function):
             first,
             second,
             grad_out,
+            moved,
             gains,
             record,
             grad_h,
@@ -152,6 +155,7 @@ class _DualAttention(torch.autograd.Function):
             index.by_source_chunks,
             settings[2],
             grad_out,
+            moved,
             record,
             grad_h,
         )
@@ -167,7 +171,13 @@ class _DualAttention(torch.autograd.Function):
 
 
 def spread_back(
-    grad: Array, reached: list[Array], weights: Array, index: PairIndex, form: Layout, gains: Array
+    grad: Array,
+    reached: list[Array],
+    weights: Array,
+    index: PairIndex,
+    form: Layout,
+    gains: Array,
+    moved: Array,
 ) -> Array:
     """Gradients of the mean over hops: in the weights (added to ``gains``) and in the first states.
 
@@ -178,11 +188,13 @@ def spread_back(
         index: the pairs.
         form: layout of heads and channels.
         gains: (pairs, lanes).
+        moved: (nodes,) nodes with a gradient; those that one reaches on the way are added.
     """
     by_source = np.empty_like(weights)
     by_source[index.slot] = weights
     flow = grad  # gradient of the states after the present hop
     for x in reversed(reached):
+        note_moved(flow, moved)
         add_gains(flow, index.start, index.source, index.chunks, x, form.shift, gains)
         back = np.empty_like(grad)
         spread(by_source, index.by_source_start, index.by_source_target, index.by_source_chunks, flow, back)

@@ -149,6 +149,7 @@ def backward_targets(
     first: Array,
     second: Array,
     grad_out: Array,
+    moved: Array,
     gains: Array,
     record: Array,
     grad_h: Array,
@@ -157,6 +158,7 @@ def backward_targets(
 ) -> None:
     """Gradients of the scores, and what flows from them into attending nodes (nodes, width).
 
+    ``moved`` (nodes,) tells which attending nodes have a gradient; pairs of others are passed over.
     ``gains`` (pairs, lanes) is the gradient in the weights, or empty: then it is that of one sum over values.
     ``record`` (pairs in order of source, RECORD * lanes) is what `backward_sources` needs. ``grad_weight``
     (chunks, width) and ``grad_tau`` (chunks, lanes) are to be summed over chunks.
@@ -166,6 +168,10 @@ def backward_targets(
     zero = fill(np.float32(0))
     for chunk in prange(len(chunks) - 1):
         for i in range(chunks[chunk], chunks[chunk + 1]):
+            if not moved[i]:
+                for to in range(i * width, (i + 1) * width, LANES):
+                    store(grad_h, to, zero)
+                continue
             for block in range(blocks):
                 at = block * steps * LANES
                 mean_1, mean_2 = zero, zero
@@ -228,6 +234,7 @@ def backward_sources(
     chunks: Array,
     form: int,
     grad_out: Array,
+    moved: Array,
     record: Array,
     grad_h: Array,
 ) -> None:
@@ -240,6 +247,8 @@ def backward_sources(
                 if p + AHEAD < len(target):
                     prefetch_row(h, target[p + AHEAD] * width, width)
                     prefetch_row(grad_out, target[p + AHEAD] * width, width)
+                if not moved[target[p]]:
+                    continue
                 i = target[p] * width
                 for block in range(blocks):
                     noted = RECORD * (p * lanes + block * LANES)
@@ -272,6 +281,16 @@ def spread(weights: Array, start: Array, source: Array, chunks: Array, x: Array,
                     for step in range(block * steps * LANES, (block + 1) * steps * LANES, LANES):
                         total = load(out, i * width + step) + weight * load(x, source[p] * width + step)
                         store(out, i * width + step, total)
+
+
+@njit(cache=True)
+def note_moved(grad: Array, moved: Array) -> None:
+    """Note rows of ``grad`` (nodes, width) that are not all 0: in the last layer only labelled nodes'."""
+    for i in range(len(moved)):
+        at = 0
+        while not moved[i] and at < grad.shape[1]:
+            moved[i] = grad[i, at] != 0
+            at += 1
 
 
 @njit(**PARALLEL)

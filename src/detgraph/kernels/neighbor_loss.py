@@ -8,6 +8,7 @@ import torch
 from numba import njit, prange
 from torch import Tensor
 
+from detgraph.kernels.attention_kernels import AHEAD, prefetch_row
 from detgraph.kernels.lanes import PARALLEL, Array, Layout, fold, layout, use_threads
 from detgraph.kernels.pairs import CHUNKS, PairIndex
 from detgraph.kernels.semantic import FORMS, score, slope, weight_slope
@@ -129,6 +130,9 @@ def _targets(
                 amount = load(share, lane_at) * fill(pair_share)
                 total, factors = zero, one
                 for p in range(start[i], start[i + 1]):
+                    if p + AHEAD < len(source):
+                        prefetch_row(h, source[p + AHEAD] * width, width)
+                        prefetch_row(record, slot[p + AHEAD] * lanes, lanes)
                     z = score(h, i * width + at, source[p] * width + at, weight, at, steps, form)
                     # softplus(x) = max(x, 0) + ln(1 + e^-|x|), x = ∓z
                     x = fill(-toward) * (fold(z, shift) + load(bias, lane_at))
@@ -173,6 +177,8 @@ def _sources(
     for chunk in prange(len(chunks) - 1):
         for j in range(chunks[chunk], chunks[chunk + 1]):
             for p in range(start[j], start[j + 1]):
+                if p + AHEAD < len(target):
+                    prefetch_row(h, target[p + AHEAD] * width, width)
                 for step in range(0, width, LANES):
                     by_z = load(record, p * lanes + step // (steps * LANES) * LANES)
                     own, other = load(h, j * width + step), load(h, target[p] * width + step)
