@@ -5,6 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from detgraph.kernels.sparse_linear import sparse_product
+
 
 def normalized_adjacency(edge_index: Tensor, num_nodes: int) -> Tensor:
     """``D^-1/2 (A + I) D^-1/2`` as sparse CSR (nodes, nodes); of undirected edges it is symmetric."""
@@ -26,12 +28,18 @@ class SymmetricProduct(torch.autograd.Function):
     def forward(ctx: Any, adjacency: Tensor, x: Tensor) -> Tensor:
         """``A·x``, (nodes, channels)."""
         ctx.adjacency = adjacency
-        return adjacency @ x
+        return sparse_product(adjacency, x)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor]:
         """``A·g``."""
-        return None, ctx.adjacency @ gradients[0]
+        return None, sparse_product(ctx.adjacency, gradients[0])
+
+
+def spread(adjacency: Tensor, x: Tensor) -> Tensor:
+    """``A·x`` of a symmetric sparse matrix, (nodes, channels)."""
+    out: Tensor = SymmetricProduct.apply(adjacency, x)  # type: ignore[no-untyped-call]  # torch
+    return out
 
 
 def spread_by_product(conv: Any) -> Any:
@@ -41,8 +49,7 @@ def spread_by_product(conv: Any) -> Any:
     """
 
     def propagate(adjacency: Tensor, x: Tensor, edge_weight: None) -> Tensor:
-        out: Tensor = SymmetricProduct.apply(adjacency, x)  # type: ignore[no-untyped-call]  # torch
-        return out
+        return spread(adjacency, x)
 
     conv.normalize = False
     conv.propagate = propagate

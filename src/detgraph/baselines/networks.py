@@ -1,5 +1,6 @@
 """Models of others for networks: features and edges in, one vector of logits a node out."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from itertools import pairwise
@@ -8,16 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch_geometric.nn import APPNP, GATConv, GCN2Conv, GCNConv, GPSConv, SAGEConv, SuperGATConv
+from torch_geometric.nn import APPNP, GATConv, GCNConv, GPSConv, SAGEConv, SuperGATConv
 from torch_geometric.nn.attention import SGFormerAttention
 
-from detgraph.baselines.adjacency import normalized_adjacency, spread_by_product
+from detgraph.baselines.adjacency import normalized_adjacency, spread, spread_by_product
 from detgraph.baselines.inputs import InputLinear
 from detgraph.config.baselines import NetworkBaseline, NetworkBaselineName
 from detgraph.kernels.dropout import Dropout, drop
 from detgraph.nn import Sparse
-
-PERFORMER_ABOVE = 5000  # nodes: exact attention of all pairs needs 100 MB a head from here on
 
 
 class NetworkModel(nn.Module, ABC):
@@ -27,17 +26,16 @@ class NetworkModel(nn.Module, ABC):
         config: sizes.
         features: number of input features.
         classes: number of logits.
-        nodes: of the largest graph.
     """
 
-    def __init__(self, config: NetworkBaseline, *, features: int, classes: int, nodes: int) -> None:
+    def __init__(self, config: NetworkBaseline, *, features: int, classes: int) -> None:
         super().__init__()
         self.config = config
         self.dropout = Dropout(config.dropout)
-        self.build(features, classes, nodes)
+        self.build(features, classes)
 
     @abstractmethod
-    def build(self, features: int, classes: int, nodes: int) -> None:
+    def build(self, features: int, classes: int) -> None:
         """Make the layers."""
 
     @abstractmethod
@@ -52,7 +50,7 @@ class NetworkModel(nn.Module, ABC):
 class GCN(NetworkModel):
     """Graph convolutions with ReLU between."""
 
-    def build(self, features: int, classes: int, nodes: int) -> None:
+    def build(self, features: int, classes: int) -> None:
         """Features → channels → … → classes."""
         hidden = [self.config.channels] * (self.config.layers - 1)
         convs = [GCNConv(i, o) for i, o in zip([features, *hidden], [*hidden, classes], strict=True)]
@@ -75,7 +73,7 @@ class SAGE(NetworkModel):
     messages have the size of hidden states.
     """
 
-    def build(self, features: int, classes: int, nodes: int) -> None:
+    def build(self, features: int, classes: int) -> None:
         """Features → channels → … → classes."""
         hidden = [self.config.channels] * (self.config.layers - 1)
         sizes = [*hidden, classes]
@@ -98,7 +96,7 @@ class SAGE(NetworkModel):
 class GAT(NetworkModel):
     """Attention over neighbours, with ELU between layers; the last layer's heads are averaged."""
 
-    def build(self, features: int, classes: int, nodes: int) -> None:
+    def build(self, features: int, classes: int) -> None:
         """Features → heads * channels → … → classes."""
         config = self.config
         inner = [config.heads * config.channels] * (config.layers - 1)
@@ -195,36 +193,42 @@ class SuperGAT(GAT):
 
 
 class GCNII(NetworkModel):
-    """Many convolutions, each with a share of the initial state and weights near the identity."""
+    r"""Many convolutions, each with a share of the initial state and weights near the identity.
 
-    def build(self, features: int, classes: int, nodes: int) -> None:
+    .. math:: h_l = \mathrm{relu}(((1-\alpha) A h_{l-1} + \alpha h_0)((1-\beta_l) I + \beta_l W_l))
+
+    with :math:`\beta_l = \ln(\theta / l + 1)`: one sparse and one dense product a layer.
+    """
+
+    def build(self, features: int, classes: int) -> None:
         """Features → channels, layers of the same size, channels → classes."""
-        config = self.config
-        self.into = InputLinear(features, config.channels, dropout=config.dropout)
-        self.out = nn.Linear(config.channels, classes)
-        self.convs = nn.ModuleList(
-            spread_by_product(GCN2Conv(config.channels, config.alpha, config.theta, depth + 1))
-            for depth in range(config.layers)
-        )
+        config, size = self.config, self.config.channels
+        self.into = InputLinear(features, size, dropout=config.dropout)
+        self.out = nn.Linear(size, classes)
+        weights = (nn.Parameter(torch.empty(size, size)) for _ in range(config.layers))
+        self.inner = nn.ParameterList(nn.init.xavier_uniform_(weight) for weight in weights)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         """Logits (nodes, classes)."""
-        adjacency = normalized_adjacency(edge_index, x.size(0))
-        first = h = self.into(x).relu()
-        for conv in self.convs:
-            h = conv(self.dropout(h), first, adjacency).relu()
+        alpha, theta = self.config.alpha, self.config.theta
+        adjacency = (1 - alpha) * normalized_adjacency(edge_index, x.size(0))
+        h = self.into(x).relu()
+        initial, identity = alpha * h, torch.eye(h.size(1), device=h.device)
+        for depth, weight in enumerate(self.inner, start=1):
+            near_identity = torch.lerp(identity, weight, math.log(theta / depth + 1))
+            h = ((spread(adjacency, self.dropout(h)) + initial) @ near_identity).relu_()
         logits: Tensor = self.out(self.dropout(h))
         return logits
 
     def auxiliary_losses(self) -> dict[str, Tensor]:
         """``decay``: of the convolutions, which the authors regularise more."""
-        return inner_decay(self.convs, self.config.inner_decay)
+        return inner_decay(self.inner, self.config.inner_decay)
 
 
 class APPNPNet(NetworkModel):
     """A perceptron whose predictions spread by personalised PageRank."""
 
-    def build(self, features: int, classes: int, nodes: int) -> None:
+    def build(self, features: int, classes: int) -> None:
         """Features → channels → classes, then propagation."""
         config = self.config
         self.into = InputLinear(features, config.channels, dropout=config.dropout)
@@ -239,13 +243,11 @@ class APPNPNet(NetworkModel):
 
 
 class GPS(NetworkModel):
-    """Graph convolution beside attention of all pairs; above some size linear attention."""
+    """Graph convolution beside linear (Performer's) attention of all pairs."""
 
-    def build(self, features: int, classes: int, nodes: int) -> None:
+    def build(self, features: int, classes: int) -> None:
         """Features → channels, layers of the same size, channels → classes."""
         config = self.config
-        # In evaluation torch's fast path is the slow one here: it makes the scores of all pairs.
-        torch.backends.mha.set_fastpath_enabled(False)
         self.into = InputLinear(features, config.channels, dropout=config.dropout)
         self.out = nn.Linear(config.channels, classes)
         self.layers = nn.ModuleList(
@@ -254,8 +256,13 @@ class GPS(NetworkModel):
                 spread_by_product(GCNConv(config.channels, config.channels)),
                 heads=config.heads,
                 dropout=config.dropout,
-                attn_type="performer" if nodes > PERFORMER_ABOVE else "multihead",
-                attn_kwargs={"dropout": config.attention_dropout},
+                # A batch is the whole graph: its own statistics are the right ones, and running ones lag.
+                norm_kwargs={"track_running_stats": False},
+                attn_type="performer",
+                attn_kwargs={
+                    "head_channels": config.channels // config.heads,
+                    "dropout": config.attention_dropout,
+                },
             )
             for _ in range(config.layers)
         )
@@ -273,10 +280,10 @@ class GPS(NetworkModel):
 class SGFormer(NetworkModel):
     """One layer of linear attention of all pairs, mixed with graph convolutions."""
 
-    def build(self, features: int, classes: int, nodes: int) -> None:
+    def build(self, features: int, classes: int) -> None:
         """Features → channels twice, then channels → classes."""
         config, size = self.config, self.config.channels
-        self.graph = GCN(config, features=features, classes=size, nodes=nodes)
+        self.graph = GCN(config, features=features, classes=size)
         self.attention = nn.Sequential(
             InputLinear(features, size, dropout=config.dropout),
             nn.ReLU(),
@@ -312,9 +319,9 @@ MODELS: dict[NetworkBaselineName, type[NetworkModel]] = {
 }
 
 
-def build_network_model(config: NetworkBaseline, *, features: int, classes: int, nodes: int) -> NetworkModel:
+def build_network_model(config: NetworkBaseline, *, features: int, classes: int) -> NetworkModel:
     """The model that ``config`` names."""
-    return MODELS[config.name](config, features=features, classes=classes, nodes=nodes)
+    return MODELS[config.name](config, features=features, classes=classes)
 
 
 def take_features(conv: Any, dropout: float) -> None:

@@ -12,6 +12,7 @@ from detgraph.kernels.lanes import PARALLEL, Array, draw_seed, dropout_limit, us
 from detgraph.kernels.vector import LANES, fill, load, store
 
 PIECES = 4  # each sums a gradient of its own; fixed, so that results do not depend on the number of threads
+NO_DROPOUT = (np.uint32(0), dropout_limit(0.0), np.float32(1))  # seed, limit, growth of what stays
 
 
 def sparse_linear(x: Tensor, weight: Tensor, dropout: float = 0.0, row_scale: Tensor | None = None) -> Tensor:
@@ -35,35 +36,53 @@ def sparse_linear(x: Tensor, weight: Tensor, dropout: float = 0.0, row_scale: Te
     return product if row_scale is None else product * row_scale[:, None]
 
 
+def sparse_product(matrix: Tensor, x: Tensor) -> Tensor:
+    """``A·x`` of a CSR matrix, (rows, channels); without gradient."""
+    if not fused_on(x):
+        return matrix @ x
+    return _multiply(_arrays(matrix), _pad(x), NO_DROPOUT)[:, : x.size(1)]
+
+
 class _SparseLinear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, dropout: float, row_scale: Tensor | None) -> Tensor:
-        columns = weight.size(0)
-        width = -columns % LANES + columns
-        table = np.zeros((weight.size(1), width), np.float32)
-        table[:, :columns] = weight.detach().t().numpy()
-        scale = np.ones(x.size(0), np.float32) if row_scale is None else row_scale.numpy()
-        matrix = (x.crow_indices().numpy(), x.col_indices().numpy(), x.values().numpy(), scale)
-        drop = (
-            draw_seed() if dropout else np.uint32(0),
-            dropout_limit(dropout),
-            np.float32(1 / (1 - dropout)),
-        )
-        out = np.empty((x.size(0), width), np.float32)
-        use_threads(len(matrix[2]) * width)
-        _product(*matrix, table, *drop, out)
-        ctx.saved = (matrix, drop, weight.shape, width)
-        return torch.from_numpy(out)[:, :columns]
+        matrix, table = _arrays(x, row_scale), _pad(weight.t())
+        drop = (draw_seed(), dropout_limit(dropout), np.float32(1 / (1 - dropout))) if dropout else NO_DROPOUT
+        ctx.saved = (matrix, drop, weight.shape)
+        return _multiply(matrix, table, drop)[:, : weight.size(0)]
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        matrix, drop, (columns, features), width = ctx.saved
-        padded = np.zeros((len(grad), width), np.float32)
-        padded[:, :columns] = grad.numpy()
-        out = np.zeros((PIECES, features, width), np.float32)
-        use_threads(len(matrix[2]) * width)
+        matrix, drop, (columns, features) = ctx.saved
+        padded = _pad(grad)
+        out = np.zeros((PIECES, features, padded.shape[1]), np.float32)
+        use_threads(len(matrix[2]) * padded.shape[1])
         _transposed_product(*matrix, padded, *drop, out)
         return None, torch.from_numpy(out.sum(axis=0)[:, :columns]).t(), None, None
+
+
+def _arrays(matrix: Tensor, row_scale: Tensor | None = None) -> tuple[Array, ...]:
+    """Row starts, columns, values and factors of rows."""
+    scale = np.ones(matrix.size(0), np.float32) if row_scale is None else row_scale.numpy()
+    return matrix.crow_indices().numpy(), matrix.col_indices().numpy(), matrix.values().numpy(), scale
+
+
+def _pad(x: Tensor) -> Array:
+    """(rows, channels) in memory row by row, with zeros up to a multiple of LANES."""
+    rows, channels = x.shape
+    if channels % LANES == 0:
+        return np.ascontiguousarray(x.detach().numpy())
+    padded = np.zeros((rows, -channels % LANES + channels), np.float32)
+    padded[:, :channels] = x.detach().numpy()
+    return padded
+
+
+def _multiply(matrix: tuple[Array, ...], table: Array, drop: tuple[Any, ...]) -> Tensor:
+    """The product, (rows, width of the table)."""
+    out = np.empty((len(matrix[3]), table.shape[1]), np.float32)
+    use_threads(len(matrix[2]) * table.shape[1])
+    _product(*matrix, table, *drop, out)
+    return torch.from_numpy(out)
 
 
 @njit

@@ -5,7 +5,6 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from detgraph.baselines import build_network_model
-from detgraph.baselines.networks import PERFORMER_ABOVE
 from detgraph.config import NodeConfig
 from detgraph.config.baselines import NetworkBaseline
 from detgraph.data.networks import Network
@@ -22,10 +21,9 @@ class BaselineModel(nn.Module):
     Args:
         config: which model, and its sizes.
         data: the network; without features, an input state is learned for each node.
-        nodes: of its largest graph.
     """
 
-    def __init__(self, config: NetworkBaseline, data: Network, nodes: int) -> None:
+    def __init__(self, config: NetworkBaseline, data: Network) -> None:
         super().__init__()
         x = data.graph.x
         self.table = nn.Embedding(data.graph.num_nodes, TABLE_CHANNELS) if x is None else None
@@ -33,7 +31,6 @@ class BaselineModel(nn.Module):
             config,
             features=TABLE_CHANNELS if x is None else x.size(1),
             classes=len(data.classes),
-            nodes=nodes,
         )
 
     def forward(self, x: Tensor | None, neighborhood: Sparse) -> Encoded:
@@ -53,7 +50,7 @@ class NodeBaselineTask(NodeTask):
         assert config.baseline is not None
         structural_only = config.model.model_copy(update={"tau": 1.0})  # nothing is fetched
         super().__init__(data, config.model_copy(update={"model": structural_only}))
-        self.model = BaselineModel(config.baseline, data, max(len(part.y) for part in self.parts))
+        self.model = BaselineModel(config.baseline, data)
 
     @override
     def forward(self, batch: NodeBatch) -> dict[str, Tensor]:
@@ -64,7 +61,7 @@ class NodeBaselineTask(NodeTask):
 
     @override
     def memory(self) -> int:
-        """States of all nodes, messages of attention models, and attention of all pairs."""
+        """States of all nodes, and messages of attention models."""
         baseline = self.config.baseline
         assert baseline is not None
         nodes = max(len(part.y) for part in self.parts)
@@ -72,6 +69,4 @@ class NodeBaselineTask(NodeTask):
         per_head = baseline.name in ("gat", "supergat-sd", "supergat-mx")
         rows = nodes + (nodes + edges if per_head or baseline.name == "sage" else 0)
         numbers = 4 * rows * baseline.channels * (baseline.heads if per_head else 1) * baseline.layers
-        if baseline.name == "gps" and nodes <= PERFORMER_ABOVE:
-            numbers += 2 * nodes**2 * baseline.heads * baseline.layers
         return 4 * numbers
