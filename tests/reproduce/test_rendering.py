@@ -108,7 +108,7 @@ def test_figure_of_tau(tmp_path: Path) -> None:
     for one in target.cells:
         assert one.plan is not None
         if one.dataset == "cora":
-            tau = float(one.plan.key.removeprefix("tau-"))
+            tau = float(one.model.removeprefix("τ = "))
             score = 0.85 - (tau - 0.6) ** 2 / 20
             write_study(tmp_path, "cora", one.plan.key, one.plan.config(), [score - 0.01, score + 0.01])
     found = read_entries(target, Results(tmp_path))

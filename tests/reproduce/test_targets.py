@@ -105,7 +105,10 @@ def test_figure_of_tau() -> None:
     target = find_target("figure-tau")
     keys = [one.plan.key for one in target.cells if one.plan and one.dataset == "cora"]
     assert len(keys) == 21
-    assert (keys[0], keys[3], keys[-1]) == ("tau-0.00", "tau-0.15", "tau-1.00")
+    assert (keys[0], keys[3], keys[-1]) == ("semantic", "tau-0.15", "structural")
+    ablation = find_target("table-ablation")
+    for key in ("semantic", "structural"):  # one study, shown twice
+        assert config(target, "cora", key) == config(ablation, "cora", key)
     assert config(target, "pubmed", "tau-0.35").model.tau == 0.35
     assert {one.plan.runs for one in target.cells if one.plan} == {7}
     marked = [(one.dataset, one.model, one.paper.mean) for one in target.cells if one.paper]
