@@ -64,7 +64,7 @@ def test_table_of_nodes() -> None:
     keys = {one.plan.key for one in target.cells if one.plan}
     assert set(NETWORK_BASELINES) <= keys
     runs = {one.plan.key: one.plan.runs for one in target.cells if one.plan}
-    assert (runs["det"], runs["structural"], runs["gps"]) == (100, 100, 20)
+    assert (runs["det"], runs["structural"], runs["gps"], runs["det-paper"]) == (100, 100, 20, 20)
     found = config(target, "cora", "gcn")
     assert found.baseline is not None
     assert found.baseline.name == "gcn"
