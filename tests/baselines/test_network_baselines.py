@@ -49,7 +49,7 @@ def task(name: str, data: Network, seed: int = 0, **changes: Any) -> NodeBaselin
 @every_baseline
 def test_learns_a_network_by_heart(name: str) -> None:
     learner = task(name, generate_papers(120))
-    losses = train(learner, 100, learning_rate=0.03)  # batch norms need a while to know their statistics
+    losses = train(learner, 100, learning_rate=0.03)
     assert losses[-1] < losses[0]
     assert learner.evaluate("train")["accuracy"] > 0.9
 

@@ -256,7 +256,7 @@ class GPS(NetworkModel):
                 spread_by_product(GCNConv(config.channels, config.channels)),
                 heads=config.heads,
                 dropout=config.dropout,
-                # A batch is the whole graph: its own statistics are the right ones, and running ones lag.
+                # A batch is the whole graph, so its own statistics are exact, in evaluation as well.
                 norm_kwargs={"track_running_stats": False},
                 attn_type="performer",
                 attn_kwargs={
