@@ -58,8 +58,6 @@ def test_the_order_of_atoms_does_not_matter(name: str) -> None:
 def test_a_batch_predicts_what_each_molecule_predicts_alone(name: str) -> None:
     several = [random_molecule(size, seed=size) for size in (5, 1, 9)]
     model = small(name).eval()
-    if name in ("gt", "san"):
-        torch.nn.init.zeros_(model.position.weight)  # type: ignore[union-attr, arg-type]  # a linear map
     out = model(batch_of(several, 20))
     assert out.shape == (3, 2)
     alone = torch.cat([model(batch_of([molecule], 20)) for molecule in several])

@@ -188,6 +188,14 @@ def test_pcqm4m_limit(tmp_path: Path) -> None:
     assert len(molecules.graphs) == sum(len(rows) for rows in molecules.splits.values()) == 2
 
 
+def test_a_target_of_a_benchmark_that_is_no_number_is_named(tmp_path: Path) -> None:
+    folder = make_pcqm4m(tmp_path / "p", {"train": [0], "valid": [2], "test": [3]})
+    (folder / "raw/data.csv.gz").unlink()
+    (folder / "raw/data.csv").write_text("idx,smiles,homolumogap\n0,CCO,5.5\n1,C,x\n2,CC,6.0\n3,CC,\n")
+    with pytest.raises(DetError, match=r"data\.csv:3: target 'homolumogap' is 'x', expected a finite number"):
+        read_pcqm4m(folder, "pcqm4m")
+
+
 def test_a_bad_row_of_a_benchmark_is_named_or_left_out(tmp_path: Path) -> None:
     folder = make_pcqm4m(tmp_path / "p", {"train": [0], "valid": [2], "test": [3, 1]})
     file = folder / "raw/data.csv"

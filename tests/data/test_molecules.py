@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from detgraph.data.featurizers import FEATURIZERS, ZINC_ATOMS, Featurizer, get_featurizer
+from detgraph.data import molecule_graphs
+from detgraph.data.featurizers import FEATURIZERS, ZINC_ATOMS, Featurizer, get_featurizer, read_codes
 from detgraph.data.molecule_graphs import MoleculeGraphs
 from detgraph.data.molecules import make_molecules, random_splits, read_molecules
 from detgraph.data.table_stream import read_rows
@@ -203,8 +204,42 @@ def test_no_targets_to_predict_only(tmp_path: Path) -> None:
 
 
 def test_limit(tmp_path: Path) -> None:
-    path = write(tmp_path / "m.csv", "smiles,y\nCCO,1\nC,2\nnonsense,3\n")
-    assert len(read_molecules(path, targets=["y"], limit=2).graphs) == 2
+    rows = [f"{'C' * (row + 1)},{row},{'train' if row < 30 else 'valid'}\n" for row in range(40)]
+    path = write(tmp_path / "m.csv", f"smiles,y,split\n{''.join(rows)}nonsense,3,train\n")
+    some = read_molecules(path, targets=["y"], limit=20, bad_rows="skip")
+    assert "a random sample of 20 of 41 molecules, seed 0" in some.notes
+    assert len(some.splits["valid"]) > 2  # a table sorted by split loses none of them
+    assert [len(text) - 1 for text in some.smiles] == some.y[:, 0].tolist()
+    assert len(read_molecules(path, targets=["y"], limit=50, bad_rows="skip").graphs) == 40
+    with pytest.raises(DetError, match=r"m\.csv:42: the SMILES 'nonsense'"):
+        read_molecules(path, targets=["y"], limit=40)
+
+
+def test_one_column_under_two_names(tmp_path: Path) -> None:
+    path = write(tmp_path / "m.csv", "smiles,LogP\nCCO,1\n")
+    with pytest.raises(DetError, match="names the column 'LogP' twice"):
+        read_molecules(path, targets=["logp", "LOGP"])
+
+
+def test_a_number_too_large_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "m.csv", "smiles,y\nCCO,1\nC,1e39\nCC,nan\n")
+    with pytest.raises(DetError, match=r"m\.csv:3: target 'y' is '1e39', expected a finite number"):
+        read_molecules(path, targets=["y"])
+
+
+def test_pieces_are_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = read_codes(["C" * size for size in (3, 1, 9, 2, 2, 7)], "standard")
+    encode = get_featurizer("standard")
+    whole = MoleculeGraphs.of(encode, [read.molecules])
+    monkeypatch.setattr(molecule_graphs, "PAIRS", 30)
+    pieces = list(MoleculeGraphs.in_pieces(encode, read.molecules))
+    assert [len(piece) for piece in pieces] == [2, 3, 1]
+    for one, other in zip(whole, (graph for piece in pieces for graph in piece), strict=True):
+        assert one.x.equal(other.x)
+        assert one.edge_index.equal(other.edge_index)
+    assert (
+        np.concatenate([piece.paths.distance for piece in pieces]).tolist() == whole.paths.distance.tolist()
+    )
 
 
 BAD = "smiles,y,split\nCCO,1,train\nC(C)(C)(C)(C)C,2,train\nC,3,valid\n"

@@ -31,6 +31,19 @@ def test_a_scaffold_is_in_one_split() -> None:
     assert {SMILES[row] for row in splits["train"]} == {SMILES[order[row]] for row in turned["train"]}
 
 
+def test_rules_of_deepchem() -> None:
+    def ring(atoms: str, count: int) -> list[str]:
+        return [atoms + "C" * length for length in range(count)]
+
+    benzene, pyridine, thiophene = "c1ccccc1", "c1ccncc1", "c1ccsc1"
+    # Validation takes what fits into 90 % together with training: 3 of 20 rows here, not 2.
+    splits = scaffold_splits([*ring(thiophene, 2), *ring(benzene, 15), *ring(pyridine, 3)], "mine")
+    assert [part.tolist() for part in splits.values()] == [[*range(2, 17)], [17, 18, 19], [0, 1]]
+    # Of two groups of one size the later one goes first.
+    splits = scaffold_splits([*ring(thiophene, 2), *ring(benzene, 16), *ring(pyridine, 2)], "mine")
+    assert [part.tolist() for part in splits.values()] == [[*range(2, 18)], [18, 19], [0, 1]]
+
+
 def test_what_cannot_be_split() -> None:
     with pytest.raises(DetError, match=r"leaves train empty; the largest of 1 scaffolds has 5 of 5 .*random"):
         scaffold_splits(["C" * length for length in range(1, 6)], "chains")

@@ -18,6 +18,7 @@ from detgraph.errors import DetError
 from detgraph.nn import MoleculeDET
 from detgraph.tasks import GraphTask
 from detgraph.tasks.base import Split
+from detgraph.tasks.graph import PAIRS, alike
 
 TRAIN = 16  # of the 20 molecules
 
@@ -104,6 +105,21 @@ def test_codes_fit_their_tables() -> None:
     assert (batch.path_bond < features.bond_kinds).all()
 
 
+def test_tables_too_small_for_the_codes_are_refused() -> None:
+    with pytest.raises(DetError, match=r"model\.column_codes=12: .* up to 120 codes\. Take 120 or more"):
+        graph_task(model={"column_codes": 12})
+
+
+def test_groups_to_predict_fit_into_memory_when_padded() -> None:
+    sizes = np.array([*[1] * 1900, 500, *[9] * 2000, 240])
+    groups = list(alike(sizes))
+    assert np.sort(np.concatenate(groups)).tolist() == list(range(len(sizes)))
+    padded = [len(rows) * (int(sizes[rows].max()) + 1) ** 2 for rows in groups]
+    assert all(pairs <= PAIRS or len(rows) == 1 for pairs, rows in zip(padded, groups, strict=True))
+    assert len(groups) < 8
+    assert not list(alike(sizes[:0]))
+
+
 def test_paths_tell_the_bonds() -> None:
     batch = graph_task(everywhere(["CC=O", "C#N"])).collate(np.array([0, 1]))
     last = dict(zip(batch.path_pair.tolist(), batch.path_bond.tolist(), strict=True))
@@ -164,6 +180,14 @@ def test_the_scale_is_that_of_the_training_targets_only() -> None:
     assert torch.equal(one.spread, other.spread)
     assert train(one, 2) == train(other, 2)
     assert one.evaluate("test") != other.evaluate("test")
+
+
+def test_the_scale_of_many_numbers_far_from_zero() -> None:
+    data = molecules(np.zeros((len(SMILES), 2)))
+    many = np.random.default_rng(0).normal(-411, 0.01, (200_000, 2)).astype(np.float32)
+    task = graph_task(replace(data, y=many, splits=data.splits | {"train": np.arange(len(many))}))
+    np.testing.assert_allclose(task.center, many.astype(np.float64).mean(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(task.spread, many.astype(np.float64).std(axis=0), rtol=1e-4)
 
 
 def test_loss_is_the_mean_error_in_units_of_the_spread() -> None:

@@ -328,9 +328,12 @@ def laplacian(edge_index: Tensor, batch: MoleculeBatch) -> tuple[Tensor, Tensor]
     degree = adjacency.sum(dim=2)
     scale = degree.clamp(min=1).rsqrt()
     matrix = torch.diag_embed((degree > 0).float()) - scale[:, :, None] * adjacency * scale[:, None, :]
-    # Places without an atom come last: an eigenvalue above the largest possible one, 2.
-    matrix = matrix + torch.diag_embed(3.0 * ~exists)
-    return torch.linalg.eigh(matrix).eigenvectors, exists
+    # One by one: signs, and bases of equal eigenvalues, must not depend on the padding.
+    vectors = torch.zeros_like(matrix)
+    for molecule, atoms in enumerate(exists.sum(dim=1).tolist()):
+        own = slice(0, atoms)
+        vectors[molecule, own, own] = torch.linalg.eigh(matrix[molecule, own, own]).eigenvectors
+    return vectors, exists
 
 
 def masked_softmax(scores: Tensor, members: Tensor) -> Tensor:

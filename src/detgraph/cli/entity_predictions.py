@@ -99,6 +99,8 @@ def understand(oracle: Oracle, row: Row, places: list[int]) -> Asked | DetError:
     """The question of a row, or why it cannot be answered."""
     head, relation, tail = (row.cells[place].strip() or None for place in places)
     try:
+        if row.problem:
+            raise DetError(f"{row.problem}.")
         if relation is None:
             raise DetError("the relation is empty.")
         return oracle.understand(Question(head, relation, tail))

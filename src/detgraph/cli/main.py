@@ -1,7 +1,9 @@
 """`det`: the command line of detgraph."""
 
 import os
+import signal
 import sys
+import threading
 from importlib import import_module
 
 # Waiting threads that spin can slow a step many times over; this must stand before torch is loaded.
@@ -66,6 +68,9 @@ for name, text in COMMANDS.items():
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; a user's mistake is a message and exit code 2, never a traceback."""
     keep_freed_memory()
+    if threading.current_thread() is threading.main_thread():
+        # Unfinished files and processes are cleared away, as after Ctrl-C; training saves its state first.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         app(args=arguments)
     except (DetError, OSError) as error:  # OSError: a folder without permission, a full disk

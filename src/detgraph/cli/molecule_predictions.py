@@ -37,6 +37,8 @@ def predict_table(
     added = [f"{prefix}{target}" for target in task.data.targets]
     if bad_rows is BadRows.nan:
         added.append(f"{prefix}{PROBLEM}")
+    if f"{prefix}{PROBLEM}" in added[: len(task.data.targets)] and bad_rows is BadRows.nan:
+        raise DetError(f"a target is called {PROBLEM!r}, as the column of reasons: take --bad-rows skip.")
     taken = [name for name in added if name in header]
     if taken:
         raise DetError(f"{table} has a column {taken[0]!r} already. Name the new ones with --prefix.")
@@ -45,19 +47,21 @@ def predict_table(
         write = row_writer(file, output)
         write([*header, *added])
         own, read = tee(rows)
-        predictions = predict_smiles(task, (row.cells[column] for row in read))
-        for row, prediction in zip(with_news(own), predictions, strict=True):
+        # A row that is not whole may have anything in this column: it is not asked about.
+        smiles = ("" if row.problem else row.cells[column] for row in read)
+        for row, prediction in zip(with_news(own), predict_smiles(task, smiles), strict=True):
+            problem = row.problem or prediction.problem
             done += 1
-            bad += bool(prediction.problem)
-            if prediction.problem and bad_rows is BadRows.fail:
+            bad += bool(problem)
+            if problem and bad_rows is BadRows.fail:
                 raise DetError(
-                    f"{table}:{row.line}: the SMILES {row.cells[column]!r} cannot be predicted: "
-                    f"{prediction.problem}. Mend it, or take --bad-rows nan or skip."
+                    f"{table}:{row.line}: the SMILES {row.cells[column]!r} cannot be predicted: {problem}. "
+                    "Mend it, or take --bad-rows nan or skip."
                 )
-            if prediction.problem and bad_rows is BadRows.skip:
+            if problem and bad_rows is BadRows.skip:
                 continue
             numbers = ["" if value != value else f"{value:.7g}" for value in prediction.values]
-            reason = [prediction.problem] if bad_rows is BadRows.nan else []
+            reason = [problem] if bad_rows is BadRows.nan else []
             write([*row.cells, *numbers, *reason])
     left_out = f"; {bad:,} could not be read" if bad else ""
     console.print(f"{done - bad:,} of {done:,} molecules predicted{left_out}.")

@@ -35,4 +35,5 @@ def train(
         raise typer.Exit(130)
     write_report([trainer.run], trainer.run.report_file)
     show_result(result, trainer)
-    console.print(f"Next: open {trainer.run.report_file}, or run: det evaluate {trainer.run.path}")
+    split = "" if trainer.task.has("test") else " --split valid"
+    console.print(f"Next: open {trainer.run.report_file}, or run: det evaluate {trainer.run.path}{split}")

@@ -32,7 +32,7 @@ class MoleculeData(Section):
     """What to do with molecules that cannot be read."""
     split_seed: Seed = 0
     limit: Count | None = None
-    """Use only so many molecules."""
+    """Use only so many molecules, a random sample."""
 
     @property
     def label(self) -> str:

@@ -90,8 +90,8 @@ class MoleculeModelConfig(ResidualModelConfig):
     readout: Readout = "virtual"
     hops: Annotated[int, Field(ge=1, le=252)] = 20
     """Longest path whose bonds are read one by one; longer ones than 252 bonds count as 253."""
-    max_degree: Count = 64
-    max_distance: Count = 40
+    max_degree: Annotated[int, Field(ge=2)] = 64
+    max_distance: Annotated[int, Field(ge=2)] = 40
     walk_steps: Annotated[int, Field(ge=0)] = 0
     """Steps of random walks: each atom's input is told the chances to be back; 0 = none."""
     walk_bias: bool = False

@@ -27,6 +27,7 @@ from detgraph.data.molecule_graphs import MoleculeGraphs
 from detgraph.data.paths import Bonds, Paths, starts
 from detgraph.data.progress import with_progress
 from detgraph.errors import DetError
+from detgraph.processes import end_with_parent
 
 VERSION = 1  # of codes and files: to be raised when either changes
 CHUNK = 512  # SMILES that a process reads at a time
@@ -72,7 +73,7 @@ def read_many(chunks: Iterable[Sequence[str]], featurizer: str) -> Iterator[Read
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     ahead = deque[Future[ReadCodes]]()
     try:
-        with ProcessPoolExecutor(cores, multiprocessing.get_context("spawn")) as pool:
+        with ProcessPoolExecutor(cores, multiprocessing.get_context("spawn"), end_with_parent) as pool:
             for chunk in chunks:
                 ahead.append(pool.submit(read_codes, chunk, featurizer))
                 if len(ahead) > 2 * cores:
@@ -117,9 +118,9 @@ def write_arrays(folder: Path, smiles: Sequence[str], featurizer: str, descripti
         firsts = range(0, len(smiles), CHUNK)
         reads = read_many((smiles[start : start + CHUNK] for start in firsts), featurizer)
         for start, read in zip(with_progress(firsts, description), reads, strict=True):
-            graphs = MoleculeGraphs.of(get_featurizer(featurizer), [read.molecules])
-            for name, array in to_arrays(graphs).items():
-                files[name].write(np.ascontiguousarray(array, ARRAYS[name][0]).tobytes())
+            for graphs in MoleculeGraphs.in_pieces(get_featurizer(featurizer), read.molecules):
+                for name, array in to_arrays(graphs).items():
+                    files[name].write(np.ascontiguousarray(array, ARRAYS[name][0]).tobytes())
             bad += [(start + row, reason) for row, reason in read.bad]
     (folder / "bad.json").write_text(json.dumps(bad), encoding="utf-8")
 

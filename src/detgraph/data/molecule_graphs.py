@@ -1,8 +1,9 @@
 """Molecules as flat arrays: all their atoms, bonds and shortest paths one after the other."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import overload
 
 import numpy as np
@@ -13,6 +14,8 @@ from typing_extensions import override
 
 from detgraph.data.featurizers import Featurizer, MoleculeCodes
 from detgraph.data.paths import Bonds, Paths, pairs_before, shortest_paths, starts
+
+PAIRS = 2**24  # of atoms, whose shortest paths are held at once: about 100 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +39,18 @@ class MoleculeGraphs(Sequence[Data]):
         )
         bonds = Bonds(starts(atom_counts), starts(bond_counts), ends, kinds)
         return cls(featurizer, atoms, bonds, shortest_paths(bonds))
+
+    @classmethod
+    def in_pieces(cls, featurizer: Featurizer, codes: MoleculeCodes) -> Iterator["MoleculeGraphs"]:
+        """The molecules in their order, no more at once than have about `PAIRS` pairs of atoms."""
+        atom_start, bond_start = starts(codes.atom_counts), starts(codes.bond_counts)
+        cuts = np.flatnonzero(np.diff(np.cumsum(codes.atom_counts**2) // PAIRS)) + 1
+        for first, last in pairwise([0, *cuts.tolist(), len(codes.atom_counts)]):
+            own, atoms = slice(first, last), slice(atom_start[first], atom_start[last])
+            bonds = slice(bond_start[first], bond_start[last])
+            counts = codes.atom_counts[own], codes.bond_counts[own]
+            part = MoleculeCodes(*counts, codes.atoms[atoms], codes.ends[bonds], codes.kinds[bonds])
+            yield cls.of(featurizer, [part])
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:

@@ -15,7 +15,7 @@ from rdkit import Chem, RDConfig
 from detgraph.data.featurizers import parse_smiles
 from detgraph.data.fetch import RemoteFile
 from detgraph.data.labels import penalized_logp
-from detgraph.data.molecules import SPLITS, BadRows, Molecules, make_molecules, random_splits, renumber
+from detgraph.data.molecules import SPLITS, BadRows, Molecules, make_molecules, numbers_of, random_splits
 from detgraph.data.progress import with_progress
 from detgraph.data.tables import read_table, where
 from detgraph.errors import DetError
@@ -188,23 +188,18 @@ def _make(
     featurizer: str = "standard",
 ) -> Molecules:
     """Molecules of a table whose columns are known; ``limit`` keeps a seeded sample of its rows."""
-    rows = np.arange(len(table))
-    if limit is not None and limit < len(table):
-        # its own stream: with that of the split, the sample would be the first training rows
-        rows = np.sort(np.random.default_rng((seed, 1)).permutation(len(table))[:limit])
-        splits = renumber(splits, rows.tolist(), len(table))
-        notes = (*notes, f"a random sample of {limit} of {len(table)} molecules, seed {seed}")
-        table = table[rows]
     return make_molecules(
         table[smiles].fill_null("").to_list(),
-        table[target].cast(pl.Float64).fill_null(float("nan")).to_numpy()[:, None],
+        numbers_of(table[target], place, "regression")[:, None],
         targets=(target,),
         splits=splits,
         featurizer=featurizer,
         name=name,
         notes=notes,
         bad_rows=bad_rows,
-        place=lambda row: place(int(rows[row])),
+        place=place,
+        limit=limit,
+        seed=seed,
     )
 
 

@@ -94,6 +94,8 @@ def make_molecules(
     notes: Sequence[str] = (),
     bad_rows: BadRows = "fail",
     place: Callable[[int], str] = lambda row: f"row {row + 1}",
+    limit: int | None = None,
+    seed: int = 0,
 ) -> Molecules:
     """Featurise every SMILES; rows that RDKit refuses are an error, or are left out and reported.
 
@@ -108,7 +110,24 @@ def make_molecules(
         notes: what a reader of results has to know about this data.
         bad_rows: "fail" on a SMILES that cannot be read, or "skip" it.
         place: names the place of a row in the user's file, for error messages.
+        limit: use only so many rows, a random sample.
+        seed: of the sample.
     """
+    if limit is not None and limit < len(smiles):
+        # Its own stream: with that of a random split, the sample would be the first training rows.
+        rows = np.sort(np.random.default_rng((seed, 1)).permutation(len(smiles))[:limit]).tolist()
+        return make_molecules(
+            [smiles[row] for row in rows],
+            y[rows],
+            targets=targets,
+            splits=renumber(splits, rows, len(smiles)),
+            kind=kind,
+            featurizer=featurizer,
+            name=name,
+            notes=(*notes, f"a random sample of {limit} of {len(smiles)} molecules, seed {seed}"),
+            bad_rows=bad_rows,
+            place=lambda row: place(rows[row]),
+        )
     graphs, bad = featurize(smiles, featurizer, f"Reading molecules of {name}")
     if bad and bad_rows == "fail":
         row, reason = bad[0]
@@ -163,16 +182,19 @@ def read_molecules(
         kind: "classification" if every target is 0 or 1.
         featurizer: "standard" or "zinc".
         bad_rows: "fail" on a SMILES that cannot be read, or "skip" it.
-        split_seed: the seed of a random split.
-        limit: read this many rows only.
+        split_seed: the seed of a random split, and of ``limit``.
+        limit: use only so many rows, a random sample.
     """
     name = path.name.split(".")[0]
     table = read_table(path)
-    table = table if limit is None else table.head(limit)
     smiles = _column(table, smiles_column, path).cast(pl.String).fill_null("").to_list()
-    y = np.full((len(smiles), len(targets)), np.nan)
-    for column, target in enumerate(targets):
-        y[:, column] = _numbers(table, target, path, kind)
+    columns = [_column(table, target, path) for target in targets]
+    twice = [column.name for column in columns if [other.name for other in columns].count(column.name) > 1]
+    if twice:
+        raise DetError(f"{path}: data.targets names the column {twice[0]!r} twice. Remove one.")
+    y = np.empty((len(smiles), len(targets)))
+    for number, column in enumerate(columns):
+        y[:, number] = numbers_of(column, partial(where, path), kind)
     notes: tuple[str, ...] = ()
     named = {column.lower() for column in table.columns}
     if split_column is None or (split_column == "split" and "split" not in named):
@@ -206,6 +228,8 @@ def read_molecules(
         notes=notes,
         bad_rows=bad_rows,
         place=partial(where, path),
+        limit=limit,
+        seed=split_seed,
     )
 
 
@@ -217,18 +241,25 @@ def _column(table: pl.DataFrame, name: str, path: Path) -> pl.Series:
     return table[(exact or alike)[0]]
 
 
-def _numbers(table: pl.DataFrame, target: str, path: Path, kind: Kind) -> NDArray[np.float64]:
-    """One target column as floats, empty cells as NaN; an error names the first cell that will not do."""
-    cells = _column(table, target, path)
+def numbers_of(cells: pl.Series, place: Callable[[int], str], kind: Kind) -> NDArray[np.float64]:
+    """One target as floats, empty cells as NaN; an error names the first cell that will not do.
+
+    Args:
+        cells: the column.
+        place: names the place of a row.
+        kind: of the target.
+    """
+    target = cells.name
     if cells.dtype.is_nested():
-        raise DetError(f"{path}: target {target!r} holds {cells.dtype}, expected one number a row.")
+        raise DetError(f"{place(0)}: target {target!r} holds {cells.dtype}, expected one number a row.")
     if cells.dtype == pl.String:
         cells = cells.str.strip_chars().replace("", None)
     numbers = cells.cast(pl.Float64, strict=False)
-    wrong = ((numbers.is_null() & cells.is_not_null()) | numbers.is_infinite().fill_null(False)).arg_true()
+    too_large = (numbers.abs() > float(np.finfo(np.float32).max)).fill_null(False) & numbers.is_not_nan()
+    wrong = ((numbers.is_null() & cells.is_not_null()) | too_large.fill_null(False)).arg_true()
     if len(wrong):
         raise DetError(
-            f"{where(path, wrong[0])}: target {target!r} is {cells[wrong[0]]!r}, "
+            f"{place(wrong[0])}: target {target!r} is {cells[wrong[0]]!r}, "
             "expected a finite number, or an empty cell for a missing one."
         )
     values: NDArray[np.float64] = numbers.fill_null(float("nan")).to_numpy()
@@ -237,7 +268,7 @@ def _numbers(table: pl.DataFrame, target: str, path: Path, kind: Kind) -> NDArra
         if len(strange):
             row = int(strange[0])
             raise DetError(
-                f"{where(path, row)}: target {target!r} is {values[row]:g}, expected 0 or 1. "
+                f"{place(row)}: target {target!r} is {values[row]:g}, expected 0 or 1. "
                 "Give one 0/1 column per class, or set kind to regression."
             )
     return values

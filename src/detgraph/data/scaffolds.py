@@ -12,10 +12,10 @@ from detgraph.errors import DetError
 
 
 def scaffold_splits(smiles: Sequence[str], name: str) -> dict[str, NDArray[np.int64]]:
-    """80/10/10 % of the rows, in groups of one Murcko scaffold, the largest to train, as MoleculeNet does.
+    """80/10/10 % of the rows, in groups of one Murcko scaffold, the largest to train, as DeepChem does.
 
     Molecules without rings are one group. A SMILES that cannot be read is a group of its own. Nothing is
-    random: the order among groups of one size is that of their first rows.
+    random: of groups of one size the one with the later first row goes first.
 
     Args:
         smiles: one a row.
@@ -24,11 +24,15 @@ def scaffold_splits(smiles: Sequence[str], name: str) -> dict[str, NDArray[np.in
     groups: dict[str, list[int]] = {}
     for row, text in enumerate(with_progress(smiles, f"Scaffolds of {name}")):
         groups.setdefault(_scaffold(text, row), []).append(row)
-    rows: dict[str, list[int]] = {"train": [], "valid": [], "test": []}
-    room = {"train": 0.8 * len(smiles), "valid": 0.1 * len(smiles)}
-    for group in sorted(groups.values(), key=len, reverse=True):
-        split = next((part for part in room if len(rows[part]) + len(group) <= room[part]), "test")
-        rows[split] += group
+    train, valid, test = list[int](), list[int](), list[int]()
+    for group in sorted(groups.values(), key=lambda group: (len(group), group[0]), reverse=True):
+        if len(train) + len(group) <= 0.8 * len(smiles):
+            train += group
+        elif len(train) + len(valid) + len(group) <= 0.9 * len(smiles):
+            valid += group
+        else:
+            test += group
+    rows = {"train": train, "valid": valid, "test": test}
     empty = [split for split, members in rows.items() if not members]
     if empty:
         raise DetError(

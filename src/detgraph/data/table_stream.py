@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,8 @@ class Row(NamedTuple):
     """The cells of a data row, and the line it starts on (its number in Parquet)."""
 
     line: int
-    cells: list[str]
+    cells: list[str]  # as many as the header has
+    problem: str = ""  # with the row itself
 
 
 def read_rows(path: Path) -> tuple[list[str], Iterator[Row]]:
@@ -33,10 +35,10 @@ def read_rows(path: Path) -> tuple[list[str], Iterator[Row]]:
         except pl.exceptions.PolarsError as error:
             raise DetError(f"{path}: cannot be read as a table: {error}.") from None
     rows = _text_rows(path, _separator(path))
-    header = next(rows, None)
+    header = next((row for row in rows if row.cells), None)
     if header is None:
         raise DetError(f"{path}: is empty, expected a header and one molecule a row.")
-    return header.cells, _checked(rows, len(header.cells), path)
+    return header.cells, _of_width(rows, len(header.cells))
 
 
 @contextmanager
@@ -71,27 +73,34 @@ def _text_rows(path: Path, separator: str) -> Iterator[Row]:
         if path.suffix == ".gz"
         else path.open(encoding="utf-8-sig", newline="") as file
     ):
-        reader, line = csv.reader(file, delimiter=separator), 1
+        reader, line = csv.reader(file, delimiter=separator, strict=True), 1
         try:
             for cells in reader:
-                if cells:  # not a blank line
-                    yield Row(line, cells)
+                yield Row(line, cells)
                 line = reader.line_num + 1
         except UnicodeDecodeError:
             read_lines(path)  # raises, and names the line
             raise
-        except (EOFError, OSError, csv.Error) as error:
+        except csv.Error as error:
+            raise DetError(
+                f"{path}:{line}: cannot be read: {error}. Look for a quotation mark without its partner in "
+                "the row that begins there."
+            ) from None
+        except (EOFError, OSError, zlib.error) as error:
             raise DetError(f"{path}:{line}: cannot be read: {error}.") from None
 
 
-def _checked(rows: Iterator[Row], width: int, path: Path) -> Iterator[Row]:
-    for row in rows:
-        if len(row.cells) != width:
-            raise DetError(
-                f"{path}:{row.line}: has {len(row.cells)} cells, expected {width} as in the header. "
-                "Mend the row, or quote a cell that holds the separator."
-            )
-        yield row
+def _of_width(rows: Iterator[Row], width: int) -> Iterator[Row]:
+    """Rows with as many cells as the header; in a table of one column a blank line is an empty cell."""
+    for line, cells, _ in rows:
+        if len(cells) == width:
+            yield Row(line, cells)
+        elif width == 1 and not cells:
+            yield Row(line, [""])
+        elif cells:
+            surplus = f", left out: {', '.join(cells[width:])}" if len(cells) > width else ""
+            problem = f"the row has {len(cells)} cells, expected {width} as in the header{surplus}"
+            yield Row(line, [*cells, *[""] * width][:width], problem)
 
 
 def _parquet_rows(table: pl.LazyFrame, path: Path) -> Iterator[Row]:

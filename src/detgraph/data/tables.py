@@ -36,7 +36,8 @@ def read_table(path: Path) -> pl.DataFrame:
         if separator is not None:  # the likely causes, of which polars does not tell the line
             read_lines(path)
             _check_widths(path)
-        raise DetError(f"{path}: cannot be read as a table: {error}.") from None
+        reason = str(error).splitlines()[0]  # polars goes on with advice to programmers
+        raise DetError(f"{path}: cannot be read as a table: {reason}.") from None
     if table.width and table.to_series(-1).null_count():
         _check_widths(path)  # polars pads short rows with nulls, so only then can one be short
     return table.filter(~pl.all_horizontal(pl.all().is_null()))
@@ -114,7 +115,7 @@ def columns_there(columns: Sequence[str]) -> str:
 
 def table_suffix(path: Path) -> str:
     """The ending that says what a table is, without ``.gz``."""
-    return Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
+    return (Path(path.stem).suffix if path.suffix == ".gz" else path.suffix).lower()
 
 
 def _records(path: Path) -> Iterator[tuple[int, list[str]]]:

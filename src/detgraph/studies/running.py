@@ -19,6 +19,7 @@ from typing_extensions import override
 from detgraph.config import Config
 from detgraph.errors import DetError
 from detgraph.memory import keep_freed_memory
+from detgraph.processes import end_with_parent
 from detgraph.studies.study import Outcome, Study
 from detgraph.training import Interrupted, Observer, RunFolder, Trainer
 from detgraph.training.interrupt import StopRequest
@@ -181,6 +182,7 @@ WORKER = WorkerState()
 
 def begin_worker(stop: Event) -> None:
     """Prepare a process as a command's: one thread, freed memory kept; the parent alone answers Ctrl-C."""
+    end_with_parent()
     keep_freed_memory()
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -37,7 +37,7 @@ class GraphTask(Task):
         self.model = build_model(config, data)
         center, spread = np.zeros(len(data.targets)), np.ones(len(data.targets))
         if len(data.graphs):  # else there is nothing but a saved run's names, and its scale is loaded
-            y = training_targets(data)
+            y = training_targets(data).astype(np.float64)  # sums of many float32 would drift
             if self.regression:
                 center, spread = np.nanmean(y, axis=0), np.nanstd(y, axis=0)
         # Scale of the training targets: saved with the weights, so that a run predicts in the user's units.
@@ -192,6 +192,12 @@ def build_model(config: GraphConfig, data: Molecules) -> nn.Module:
         degrees = data.graphs.degrees(train).tolist() if len(train) else [0, 1]
         return build_molecule_model(config.baseline, featurizer, targets, degrees)
     model = config.model
+    most = max(*featurizer.atom_sizes, *featurizer.bond_sizes)
+    if model.column_codes is not None and model.column_codes < most:
+        raise DetError(
+            f"model.column_codes={model.column_codes}: atoms and bonds have columns of up to {most} codes. "
+            f"Take {most} or more, or leave it out."
+        )
     return MoleculeDET(
         atom_sizes=featurizer.atom_sizes,
         bond_sizes=featurizer.bond_sizes,
@@ -214,10 +220,14 @@ def build_model(config: GraphConfig, data: Molecules) -> nn.Module:
 
 
 def alike(sizes: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    """Rows of molecules of like size, as many as have no more than `PAIRS` pairs of nodes together."""
-    order = np.argsort(sizes, kind="stable")
-    group = np.cumsum((sizes[order] + 1) ** 2) // PAIRS
-    yield from np.split(order, np.flatnonzero(np.diff(group)) + 1) if len(order) else ()
+    """Rows of molecules of like size, as many as have, padded, no more than `PAIRS` pairs of nodes."""
+    order, start = np.argsort(sizes, kind="stable"), 0
+    for end, size in enumerate(sizes[order].tolist()):  # the largest so far: the others are padded to it
+        if end > start and (end + 1 - start) * (size + 1) ** 2 > PAIRS:
+            yield order[start:end]
+            start = end
+    if start < len(order):
+        yield order[start:]
 
 
 def training_targets(data: Molecules) -> NDArray[np.float32]:

@@ -36,10 +36,13 @@ def predict_smiles(task: GraphTask, smiles: Iterable[str]) -> Iterator[Predictio
 
 def predict_read(task: GraphTask, read: ReadCodes) -> list[Prediction]:
     """Predictions for a chunk, in its order; rows that could not be read have none."""
-    graphs = MoleculeGraphs.of(task.data.featurizer, [read.molecules])
-    values = iter(task.predict_graphs(graphs, np.arange(len(graphs))).tolist())
+    values = (
+        value
+        for graphs in MoleculeGraphs.in_pieces(task.data.featurizer, read.molecules)
+        for value in task.predict_graphs(graphs, np.arange(len(graphs))).tolist()
+    )
     problems, nothing = dict(read.bad), (nan,) * len(task.data.targets)
     return [
         Prediction(nothing, problems[row]) if row in problems else Prediction(tuple(next(values)))
-        for row in range(len(graphs) + len(problems))
+        for row in range(len(read.molecules.atom_counts) + len(problems))
     ]
