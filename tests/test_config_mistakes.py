@@ -178,6 +178,8 @@ def test_all_mistakes_are_told_at_once() -> None:
         ("=3", ["'=3'", "key=value"]),
         ("seed.x=3", ["'seed.x=3'", "'seed' is a value, not a section"]),
         ("model.tau=[1", ["'model.tau=[1'", "'[1' is not a valid YAML value"]),
+        ("data.label_column=2020-99-99", ["'2020-99-99' is not a valid YAML value"]),
+        ("training.learning_rate=.inf", ["training.learning_rate: Input should be a finite number"]),
         ("model.tau=2", ["model.tau", "less than or equal to 1", "got 2"]),
     ],
 )

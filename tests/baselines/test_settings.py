@@ -100,6 +100,14 @@ def test_overrides_are_for_det_and_its_twin() -> None:
     assert twin.model_copy(update={"model": det.model}) == det
 
 
+def test_a_recipe_of_a_baseline_is_not_one_of_det() -> None:
+    recipe = recipe_path("node/baselines/gcn")
+    assert model_config(recipe, "gat").baseline is not None
+    for name in ("det", "structural"):
+        with pytest.raises(DetError, match=f"has settings of gcn, not of {name}"):
+            model_config(recipe, name)
+
+
 def test_unknown_models_are_named_with_the_known_ones() -> None:
     with pytest.raises(DetError, match=r"unknown model for the task node 'gta'\. Did you mean 'gat'\?"):
         model_config(CORA, "gta")

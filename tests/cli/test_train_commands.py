@@ -206,7 +206,7 @@ def test_names_with_brackets_and_long_paths_are_printed_as_they_are(
     path = tmp_path / ("[red]" + "x" * 90) / "[/]run"
     answer = det(capsys, "train", tiny_yaml("node", tmp_path, epochs=1), "--output", path)
     assert answer.code == 0
-    assert f"det evaluate {path}\n" in answer.out
+    assert f"det evaluate '{path}'\n" in answer.out
 
 
 def test_the_configuration_of_a_run_can_be_trained_again(

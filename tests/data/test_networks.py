@@ -142,6 +142,7 @@ def mask(*nodes: int) -> torch.Tensor:
         ({"y": torch.zeros(5, dtype=torch.int64)}, "there are 1 classes"),
         ({"y": torch.full((5, 2), 0.5)}, "row 0 of y is [0.5, 0.5], expected 0 and 1, or a row of NaN"),
         ({"y": torch.empty(0, dtype=torch.int64)}, "the network is empty"),
+        ({"y": torch.tensor([0, 1, 10**9, 0, 0])}, "y holds 1000000000, but there are 5 nodes only"),
         ({"train_mask": mask(0)}, "val_mask is None, expected bool (5 nodes,). Give all three masks or none"),
         (
             {"train_mask": mask(0), "val_mask": mask(1, 3), "test_mask": mask(3)},
@@ -288,6 +289,20 @@ def test_words_for_no_label(tmp_path: Path, multi_label: bool) -> None:
     y = network.graph.y
     assert (y.isnan().any(dim=1) if multi_label else y < 0).tolist() == [False, *[True] * 5, False, False]
     assert "4 labels that are NaN, NA or null are unknown" in network.notes
+
+
+def test_columns_of_parquet_that_are_neither_numbers_nor_text(tmp_path: Path) -> None:
+    nodes, edges = tmp_path / "nodes.parquet", tmp_path / "edges.csv"
+    edges.write_text("a,b\n1,2\n")
+    table = pl.DataFrame({"id": ["1", "2"], "label": ["x", "y"], "size": [1.5, 2.5], "tags": [["a"], ["b"]]})
+    extra = [pl.Series("kind", ["u", "v"], pl.Categorical), pl.Series("raw", [b"1", b"2"])]
+    table.with_columns(extra).write_parquet(nodes)
+    found = read_network(edges, nodes)
+    assert found.graph.x.tolist() == [[1.5], [2.5]]
+    assert "not numbers, so not features: tags, kind, raw" in found.notes
+    table.with_columns(label=pl.Series([["x"], ["y"]])).write_parquet(nodes)
+    with pytest.raises(DetError, match=r"column 'label' holds List\(String\), expected a name of a class"):
+        read_network(edges, nodes)
 
 
 def test_bad_paths_are_refused(tmp_path: Path) -> None:

@@ -67,6 +67,12 @@ def test_bad_npz_is_refused(tmp_path: Path) -> None:
     )
     with fails("Expected arrays of numbers, sparse x as a CSR matrix"):
         read_npz(path)
+    np.savez_compressed(path, y=np.arange(1000), edge_index=np.zeros((2, 0), dtype=np.int64))
+    content = bytearray(path.read_bytes())
+    content[60:200] = b"\xff" * 140
+    path.write_bytes(content)
+    with fails("n.npz: is not an archive of plain arrays"):
+        read_npz(path)
 
 
 @pytest.mark.parametrize("dense", [False, True])

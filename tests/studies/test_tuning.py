@@ -211,6 +211,8 @@ def test_reading_a_space(tmp_path: Path) -> None:
     assert isinstance(heads, Range)
     assert (rate.low, rate.high, rate.log, rate.whole, heads.whole) == (0.001, 0.05, True, False, True)
     assert space.dimensions["neighbors.k"] == [4, 8, 16]
+    assert 4 in heads
+    assert 4.5 not in heads
     assert rate.tidy(0.0123456) == 0.01235
     assert rate.tidy(0.04999999) == 0.05
     settings = {"a.b": 1e-05, "c": None, "d": True, "e": "learnable", "f": 8}
@@ -226,6 +228,8 @@ def test_reading_a_space(tmp_path: Path) -> None:
         ("model.tau: {low: 0.5, high: 0.1}", "low must be less than high"),
         ("model.tau: {low: 0, high: 1, log: true}", "log needs a low above 0"),
         ("model.tau: [[1]]", "model.tau: "),
+        ("model.tau: {low: 0.5, high: .inf}", "model.tau: high.*: Input should be a finite number"),
+        ("model.tau: 2020-99-99", "is not valid YAML"),
         ("model.tau: [1]\nmodel.tau: [2]", "given twice"),
         ("- 1", "expected settings with a range"),
         ("", "expected settings with a range"),

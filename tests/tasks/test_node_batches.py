@@ -29,12 +29,12 @@ def gradients(task: NodeTask, batch: Any) -> tuple[Tensor, list[Tensor]]:
 
 
 @each_input
-@pytest.mark.parametrize("layers", [1, 2, 3])
+@pytest.mark.parametrize(("layers", "hops"), [(1, 1), (2, 1), (3, 1), (2, 3)])
 @pytest.mark.parametrize("semantic_set", ["union", "fetched"])
 def test_all_neighbours_of_all_training_nodes_are_the_full_batch(
-    data: dict[str, Any], layers: int, semantic_set: str
+    data: dict[str, Any], layers: int, hops: int, semantic_set: str
 ) -> None:
-    model = {"layers": layers, "semantic_set": semantic_set}
+    model = {"layers": layers, "hops": hops, "semantic_set": semantic_set}
     whole = node_task(network(**data), model=model, training={"sn_weight": 0})
     sampled = node_task(network(**data), model=model, training={"sn_weight": 0, "batch_size": 99})
     for task in (whole, sampled):
@@ -47,8 +47,9 @@ def test_all_neighbours_of_all_training_nodes_are_the_full_batch(
 
 
 @each_input
-def test_layerwise_inference_equals_the_full_batch(data: dict[str, Any]) -> None:
-    task = node_task(network(**data), training={"batch_size": 4})
+@pytest.mark.parametrize("hops", [1, 3])
+def test_layerwise_inference_equals_the_full_batch(data: dict[str, Any], hops: int) -> None:
+    task = node_task(network(**data), model={"hops": hops}, training={"batch_size": 4})
     task.start_epoch(0)
     part: Part = task.parts[0]
     assert isinstance(task.model, NetworkDET)
@@ -76,6 +77,40 @@ def test_batches_cover_the_training_nodes_once_and_draw_few_neighbours() -> None
         assert int(drawn.max()) <= 2
         assert batch.negative is not None
         assert batch.consistency == 0  # a ramp starts at nothing
+
+
+@pytest.mark.parametrize(("layers", "hops"), [(2, 1), (3, 1), (2, 3)])
+def test_neighbours_are_compared_by_the_states_of_the_whole_graph(layers: int, hops: int) -> None:
+    model = {"layers": layers, "hops": hops, "dropout": 0, "attention_dropout": 0}
+    nodes = torch.arange(60)
+    ring = network(
+        x=torch.rand(60, 5, generator=torch.Generator().manual_seed(1)),
+        edge_index=torch.stack([nodes.repeat(2), torch.cat([nodes.roll(1), nodes.roll(-1)])]),
+        y=nodes % 3,
+        **{f"{split}_mask": nodes % 3 == place for place, split in enumerate(("train", "val", "test"))},
+    )
+    task = node_task(ring, model=model, neighbors={"k": 0}, training={"batch_size": 2})
+    part, batch = task.parts[0], next(task.batches(0))
+    assert batch.negative is not None
+    used = torch.cat([batch.compared.edges.target, batch.compared.edges.source])
+    used = torch.cat([used, batch.negative.target, batch.negative.source]).unique()  # type: ignore[no-untyped-call]  # torch
+    assert 2 < len(used) < batch.neighborhood.num_nodes
+    assert isinstance(task.model, NetworkDET)
+    task.eval()
+    with torch.no_grad():
+        block, whole = task.model(batch.x, batch.neighborhood), task.model(part.x, part.neighborhood)
+    for ours, reference in zip(block.layers, whole.layers, strict=True):
+        rows = (ours.states[used].flatten(1)[:, None] - reference.states.flatten(1)[None]).abs().sum(dim=2)
+        assert float(rows.min(dim=1).values.max()) < 1e-4  # each is the state of some node
+
+
+def test_views_agree_on_nodes_without_label_in_batches() -> None:
+    task = node_task(training={"batch_size": 4, "views": 2})
+    task.start_epoch(0)
+    batch = next(task.batches(0))
+    assert int(batch.mask.sum()) == 4
+    assert batch.own == 8
+    assert not batch.mask[4:].any()
 
 
 def test_learns_in_batches_and_finds_the_new_neighbours() -> None:

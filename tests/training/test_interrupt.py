@@ -63,7 +63,7 @@ def test_sigterm_saves_and_says_how_to_go_on(tmp_path: Path, capsys: pytest.Capt
         "SIGTERM", tiny_yaml("graph", tmp_path, epochs=4, batch_size=4), "--output", path
     )
     assert done.returncode == 130, done.stderr
-    assert f"Go on with: det resume {path}" in done.stdout
+    assert f"Go on with: det resume '{path}'" in done.stdout  # quoted: it can be pasted
     assert "Traceback" not in done.stderr
 
     answer = det(capsys, "resume", path)

@@ -34,6 +34,23 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
     assert not trainer.run.lock_file.exists()
 
 
+def test_what_another_process_has_finished_is_not_trained_again(tmp_path: Path) -> None:
+    first = start(tiny_config("node", tmp_path), tmp_path / "run")
+    second = resume(tmp_path / "run")
+    first.train()
+    with pytest.raises(DetError, match=r"run has finished already"):
+        second.train()
+
+
+def test_a_checkpoint_of_another_optimizer(tmp_path: Path) -> None:
+    trainer = start(tiny_config("node", tmp_path), tmp_path / "run")
+    trainer.save()
+    config = trainer.run.config_file
+    config.write_text(config.read_text().replace("optimizer: adam\n", "optimizer: adamax\n"))
+    with pytest.raises(DetError, match=r"is of another training\.optimizer than config\.yaml names"):
+        resume(tmp_path / "run")
+
+
 def test_a_folder_with_a_run_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "run"
     RunFolder.create(path, tiny_config("node", tmp_path))
@@ -97,8 +114,12 @@ def test_weights_that_do_not_fit(tmp_path: Path) -> None:
 def test_neighbors_of_another_run(tmp_path: Path) -> None:
     start(tiny_config("node", tmp_path, epochs=3), tmp_path / "run").train()
     assert load_run(tmp_path / "run").neighbor_state()["0"].shape == (200, 2)
-    save_tensors(tmp_path / "run/neighbors.safetensors", {"0": torch.zeros(9, 2, dtype=torch.long)})
-    with pytest.raises(DetError, match=r"neighbors\.safetensors does not fit the run"):
+    for wrong in (torch.zeros(9, 2, dtype=torch.long), torch.full((200, 2), 200), torch.zeros(200, 2)):
+        save_tensors(tmp_path / "run/neighbors.safetensors", {"0": wrong})
+        with pytest.raises(DetError, match="does not fit the run: expected numbers of 200 nodes"):
+            load_run(tmp_path / "run")
+    save_tensors(tmp_path / "run/neighbors.safetensors", {"1": torch.zeros(200, 2)})
+    with pytest.raises(DetError, match=r"neighbors\.safetensors does not fit the run: it holds 1"):
         load_run(tmp_path / "run")
 
 

@@ -1,5 +1,6 @@
 """What people see of training: what will be done, a bar with the time left, and the outcome."""
 
+import shlex
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Any
@@ -86,7 +87,8 @@ def run_training(trainer: Trainer, title: str) -> Result | None:
         with TrainingBar(title, trainer) as bar:
             return trainer.train(bar)
     except Interrupted:
-        console.print(f"Stopped; everything is saved. Go on with: det resume {trainer.run.path}")
+        folder = shlex.quote(str(trainer.run.path))
+        console.print(f"Stopped; everything is saved. Go on with: det resume {folder}")
         return None
 
 
@@ -97,7 +99,7 @@ def show_notes(notes: Iterable[str]) -> None:
 
 
 def show_result(result: Result, trainer: Trainer) -> None:
-    """The outcome as a table, and where it is."""
+    """The outcome as a table, where it is, and what to do with it."""
     table = Table("", *result.valid)
     table.add_row("valid", *(f"{value:.4f}" for value in result.valid.values()))
     if result.test is not None:
@@ -109,6 +111,8 @@ def show_result(result: Result, trainer: Trainer) -> None:
     )
     show_notes(trainer.task.notes)
     console.print(f"Run folder: {trainer.run.path}")
+    folder, split = shlex.quote(str(trainer.run.path)), "" if result.test else " --split valid"
+    console.print(f"Next: open {trainer.run.report_file}, or run: det evaluate {folder}{split}")
 
 
 def duration(seconds: float) -> str:

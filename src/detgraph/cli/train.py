@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from detgraph.cli.display import announce, console, run_training, show_result
+from detgraph.cli.display import announce, run_training, show_result
 from detgraph.config import load_config
 from detgraph.recipes import find_recipe
 from detgraph.report.html import write_report
@@ -35,5 +35,3 @@ def train(
         raise typer.Exit(130)
     write_report([trainer.run], trainer.run.report_file)
     show_result(result, trainer)
-    split = "" if trainer.task.has("test") else " --split valid"
-    console.print(f"Next: open {trainer.run.report_file}, or run: det evaluate {trainer.run.path}{split}")

@@ -44,7 +44,7 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
         raise DetError(f"no such configuration file: {path}. `det recipes list` shows the ready ones.")
     try:
         values = UniqueKeys(path.read_text(encoding="utf-8")).get_single_data()
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: no text, or an impossible date
         raise DetError(f"{path} is not valid YAML: {error}") from None
     if not isinstance(values, dict):
         raise DetError(f"{path}: expected keys and values at the top level, got {type(values).__name__}.")
@@ -85,7 +85,7 @@ def _apply(values: dict[str, Any], change: str) -> None:
         values[last] = (
             str(Path(text).absolute()) if key in PATH_KEYS and text != "null" else yaml.safe_load(text)
         )
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError):
         raise DetError(f"override {change!r}: {text!r} is not a valid YAML value.") from None
 
 

@@ -13,4 +13,4 @@ Seed = Annotated[int, Field(ge=0, lt=2**32)]
 class Section(BaseModel):
     """A frozen part of a configuration; unknown keys are errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)

@@ -1,6 +1,7 @@
 """Node features from a user's files: numeric columns, sparse text, SVMlight, NumPy and SciPy arrays."""
 
 import zipfile
+import zlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,8 @@ from detgraph.data.tables import read_lines, require_file, where
 from detgraph.errors import DetError
 
 SVMLIGHT = (".svm", ".svmlight", ".libsvm")
+
+DAMAGED = (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error)  # what NumPy raises of its files
 
 
 def csr_tensor(matrix: Any) -> Tensor:
@@ -53,7 +56,7 @@ def read_feature_file(path: Path) -> tuple[Tensor, tuple[str, ...]]:
         if path.suffix == ".npz":
             return csr_tensor(sparse.load_npz(path)), ()  # SciPy reads with allow_pickle=False
         dense = np.load(path, allow_pickle=False)
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
+    except (*DAMAGED, KeyError) as error:
         layout = "scipy.sparse.save_npz" if path.suffix == ".npz" else "numpy.save"
         raise DetError(f"{path}: is not what {layout} writes: {error}.") from None
     if dense.ndim != 2 or dense.dtype.kind not in "fiub":
@@ -75,6 +78,9 @@ def table_features(
 
     numeric: dict[str, pl.Series] = {}
     for column in columns:
+        kind = table[column].dtype
+        if not (kind.is_numeric() or kind in (pl.String, pl.Boolean)):
+            continue  # lists, dates, categories
         values = table[column].cast(pl.Float32, strict=False)
         if values.null_count() == table.height:
             continue  # words only: a title, say, is not a feature

@@ -124,6 +124,11 @@ def read_network(
     for column in (id_column, label_column):
         require_column(table, column, nodes)
     ids = _read_ids(table, id_column, nodes)
+    if table[label_column].dtype.is_nested() or table[label_column].dtype == pl.Binary:
+        raise DetError(
+            f"{nodes}: column {label_column!r} holds {table[label_column].dtype}, expected a name of a class."
+            + (" Of several labels make one text, with ; between." if multi_label else "")
+        )
     labels = table[label_column].cast(pl.String).str.strip_chars().fill_null("")
     y, classes = _read_labels(labels, multi_label)
     if len(classes) < 2:
@@ -188,6 +193,11 @@ def _labels(name: str, y: Any, classes: Sequence[str] | None) -> tuple[Tensor, S
         count = len(classes) if classes is not None else max(int(y.max()) + 1, 0)
         wrong = (y < -1) | (y >= count)
         expected = f"-1 to {count - 1}"
+        if classes is None and count > len(y):
+            raise DetError(
+                f"{name}: y holds {count - 1}, but there are {len(y)} nodes only. Number the classes from 0, "
+                "or give their names."
+            )
     if count < 3 - y.dim():  # one label may be there or not
         raise DetError(f"{name}: there are {count} classes. Training needs labelled nodes of two or more.")
     if wrong.any():

@@ -1,6 +1,5 @@
 """Networks as one ``.npz`` of plain arrays: the way of a PyG `Data` to the command line."""
 
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -28,7 +27,7 @@ def read_npz(path: Path, *, split_seed: int = 0) -> Network:
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {key: archive[key] for key in archive.files}
-    except (TypeError, ValueError, OSError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+    except (*DAMAGED, TypeError, AttributeError) as error:
         raise DetError(f"{path}: is not an archive of plain arrays as numpy.savez writes: {error}.") from None
     for key in ("edge_index", "y"):
         if key not in arrays:
@@ -42,7 +41,7 @@ def read_npz(path: Path, *, split_seed: int = 0) -> Network:
                 data[key] = torch.from_numpy(arrays[key])
         if "x_data" in arrays:
             data.x = csr_parts(*(arrays[f"x_{part}"] for part in ("indptr", "indices", "data", "shape")))
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+    except (LookupError, TypeError, ValueError, RuntimeError) as error:
         raise DetError(f"{path}: {error}. Expected arrays of numbers, sparse x as a CSR matrix.") from None
     texts = {
         key: [str(text) for text in np.atleast_1d(arrays[key])]

@@ -44,12 +44,12 @@ class Sampler:
         self.start = torch.searchsorted(key, torch.arange(neighborhood.num_nodes * KINDS + 1)).numpy()
         self.place = np.full(neighborhood.num_nodes, -1, np.int32)  # each node's position in the block
 
-    def block(self, seeds: Tensor, layers: int, fan_out: int | None, seed: int) -> Block:
-        """Seeds, and the nodes that ``layers`` layers need for them.
+    def block(self, seeds: Tensor, hops: int, fan_out: int | None, seed: int) -> Block:
+        """Seeds, and the nodes that their states depend on where attention is applied ``hops`` times.
 
         Args:
             seeds: (seeds,) distinct nodes.
-            layers: nodes nearer than so many hops attend to others, those at the last hop to themselves.
+            hops: nodes nearer than so many hops attend to others, those at the last hop to themselves.
             fan_out: how many structural and how many fetched neighbours a node draws at most; None = all.
             seed: the same seed draws the same block.
         """
@@ -62,7 +62,7 @@ class Sampler:
             self.source,
             self.place,
             seeds.numpy(),
-            layers,
+            hops,
             len(self.source) if fan_out is None else fan_out,
             np.random.default_rng(seed),
         )
@@ -105,7 +105,7 @@ def choose(begin: int, end: int, count: int, random: Any, chosen: Any) -> None:
 
 
 @njit(**OPTIONS)
-def draw(start: Any, sources: Any, place: Any, seeds: Any, layers: int, most: int, random: Any) -> Any:
+def draw(start: Any, sources: Any, place: Any, seeds: Any, hops: int, most: int, random: Any) -> Any:
     """Nodes (block nodes,), their hops, and the pairs: target, source (positions) and number (pairs,)."""
     nodes, hop = seeds.copy(), np.zeros(len(seeds), np.int64)
     target, source, pair = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
@@ -115,7 +115,7 @@ def draw(start: Any, sources: Any, place: Any, seeds: Any, layers: int, most: in
         place[nodes[i]] = i
     i = 0
     while i < size:  # the end moves on while neighbours are added
-        reach = FETCHED + 1 if hop[i] < layers else LOOP + 1
+        reach = FETCHED + 1 if hop[i] < hops else LOOP + 1
         for kind in range(reach):
             begin, end = start[nodes[i] * KINDS + kind], start[nodes[i] * KINDS + kind + 1]
             count = min(end - begin, 1 if kind == LOOP else most)

@@ -68,6 +68,17 @@ class SemanticNeighbors:
         self.found = torch.full((self.num_nodes, self.k), -1)
         self.found[self.members] = torch.where(found >= 0, self.members[found], -1)
 
+    def restore(self, found: Tensor) -> None:
+        """Put back the neighbours that a search once found, (nodes, any number).
+
+        Raises:
+            ValueError: if they cannot be of this graph.
+        """
+        whole = found.dim() == 2 and len(found) == self.num_nodes and found.dtype == torch.long
+        if not whole or (found.numel() and not -1 <= int(found.min()) <= int(found.max()) < self.num_nodes):
+            raise ValueError(f"expected numbers of {self.num_nodes} nodes for each of them")
+        self.found = found
+
     def edges(self) -> Tensor:
         """The current S as PyG edges (source, target), (2, pairs)."""
         return as_edges(self.found)

@@ -179,11 +179,21 @@ class Sparse(Neighborhood):
         return cls(target, source, members[:, None], members[:, None], ~members, num_nodes)
 
     def to(self, device: torch.device) -> "Sparse":
-        """The same pairs on another device."""
+        """The same pairs on this device; where they are there already, with all that is known of them."""
+        if self.target.device == device:
+            return self
         structural = self.structural.to(device)
         semantic = structural if self.one_set else self.semantic.to(device)
         target, source, loop = self.target.to(device), self.source.to(device), self.loop.to(device)
         return Sparse(target, source, structural, semantic, loop, self.num_nodes)
+
+    def among(self, count: int) -> "Sparse":
+        """The pairs of the first ``count`` nodes alone."""
+        own = (self.target < count) & (self.source < count)
+        structural = self.structural[own]
+        semantic = structural if self.one_set else self.semantic[own]
+        ends = self.target[own], self.source[own]
+        return Sparse(*ends, structural, semantic, self.loop[own], self.num_nodes)
 
     @cached_property
     def index(self) -> PairIndex:

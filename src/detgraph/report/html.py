@@ -2,7 +2,6 @@
 
 import html
 import io
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from matplotlib.figure import Figure
 
 from detgraph.config.schema import model_name
 from detgraph.files import write_text
-from detgraph.training.run import RunFolder
+from detgraph.training.run import RunFolder, read_json
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 980px; margin: 2em auto; padding: 0 1em;
@@ -91,7 +90,7 @@ def series(records: Sequence[dict[str, Any]], key: str) -> tuple[list[int], list
 def details(run: RunFolder) -> str:
     """Configuration and versions, folded."""
     config = html.escape(run.config_file.read_text(encoding="utf-8"))
-    versions = json.loads(run.versions_file.read_text(encoding="utf-8"))
+    versions = read_json(run.versions_file)
     lines = html.escape("\n".join(f"{name}: {value}" for name, value in versions.items()))
     name = html.escape(run.path.name)
     return f"<details><summary>{name}</summary><pre>{config}</pre><pre>{lines}</pre></details>"

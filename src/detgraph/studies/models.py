@@ -5,7 +5,7 @@ from pathlib import Path
 
 from detgraph.config import Config, NetworkData, load_config
 from detgraph.config.baselines import ENTITY_BASELINES, MOLECULE_BASELINES, NETWORK_BASELINES
-from detgraph.errors import unknown_name
+from detgraph.errors import DetError, unknown_name
 from detgraph.recipes import recipe_names, recipe_path
 
 BASELINES: dict[str, tuple[str, ...]] = {
@@ -28,9 +28,14 @@ def model_config(recipe: Path, model: str, overrides: Sequence[str] = ()) -> Con
     ones published for the data set, or those of the recipe named like it for any other data; its data are
     those of the recipe with ``overrides`` of ``data``.
     """
-    config = load_config(recipe, [*overrides, *OWN_MODELS.get(model, ())])
+    config = load_config(recipe, overrides)
     if model in OWN_MODELS:
-        return config
+        if config.baseline is not None:
+            raise DetError(
+                f"{recipe} has settings of {config.baseline.name}, not of {model}. Name a recipe of DET on "
+                "the same data: its --models may be baselines, too."
+            )
+        return load_config(recipe, [*overrides, *OWN_MODELS[model]])
     if model not in model_names(config):
         raise unknown_name(f"model for the task {config.task}", model, model_names(config))
     name = f"{config.task}/baselines/{model}"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import TypeAdapter, ValidationError, model_validator
+from pydantic import FiniteFloat, TypeAdapter, ValidationError, model_validator
 
 from detgraph.config import Config
 from detgraph.config.reading import UniqueKeys
@@ -26,8 +26,8 @@ EXAMPLE = (
 class Range(Section):
     """All numbers between two; whole ones if both are."""
 
-    low: int | float
-    high: int | float
+    low: int | FiniteFloat
+    high: int | FiniteFloat
     log: bool = False
     """Search the exponent."""
 
@@ -40,7 +40,8 @@ class Range(Section):
         return self
 
     def __contains__(self, value: object) -> bool:
-        return isinstance(value, int | float) and self.low <= value <= self.high
+        kind = int if self.whole else int | float
+        return isinstance(value, kind) and self.low <= value <= self.high
 
     @property
     def whole(self) -> bool:
@@ -71,7 +72,7 @@ class Space:
             raise DetError(f"no such search space: {path}. {EXAMPLE}")
         try:
             values = UniqueKeys(path.read_text(encoding="utf-8")).get_single_data()
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
+        except (yaml.YAMLError, ValueError) as error:  # ValueError: no text, or an impossible date
             raise DetError(f"{path} is not valid YAML: {error}") from None
         if not isinstance(values, dict) or not values:
             raise DetError(f"{path}: expected settings with a range or a list of choices each. {EXAMPLE}")

@@ -192,7 +192,7 @@ class EntityTask(Task):
 
     def load_neighbor_state(self, state: dict[str, Tensor]) -> None:
         """Put back the fetched entities."""
-        self.neighbors.found = state["entities"]
+        self.neighbors.restore(state["entities"])
 
     def has(self, split: Split) -> bool:
         """Whether ``split`` has triples."""

@@ -23,7 +23,7 @@ def encode_layerwise(model: NetworkDET, x: Tensor | None, sampler: Sampler, rows
         inputs = h if depth == 0 else model.det.between(h)
         pieces, states = [], []
         for seeds in torch.split(torch.arange(len(sampler.place)), rows):
-            block = sampler.block(seeds, layers=1, fan_out=None, seed=0)
+            block = sampler.block(seeds, layer.hops, fan_out=None, seed=0)
             nodes = block.nodes.to(inputs.device)
             out = layer.encode(take_rows(inputs, nodes), block.neighborhood.to(inputs.device))
             pieces.append(out.x[: len(seeds)])

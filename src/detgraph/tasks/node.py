@@ -56,7 +56,8 @@ class NodeBatch(NamedTuple):
     mask: Tensor  # (nodes,) where the training labels are
     own: int  # nodes, from the first on, whose final states are those of the whole graph
     neighborhood: Sparse
-    negative: Sparse | None
+    compared: Sparse  # pairs of which L_sn sees the connected ones
+    negative: Sparse | None  # and distant ones, if L_sn is part of the loss
     consistency: float  # weight of the consistency of views
 
 
@@ -70,10 +71,10 @@ class NodeTask(Task):
         self.data, self.config = data, config
         self.metric = "f1" if data.multi_label else "accuracy"
         model, graph = config.model, data.graph
-        if graph.x is None and config.neighbors.source != "learned":
+        if graph.x is None and config.neighbors.source not in ("learned", "output"):
             raise DetError(
                 f"{data.name}: has no node features, which neighbors.source={config.neighbors.source} needs. "
-                "Take neighbors.source=learned."
+                "Take neighbors.source=learned or output."
             )
         self.model = NetworkDET(
             features=model.table_channels if graph.x is None else graph.x.size(1),
@@ -126,7 +127,7 @@ class NodeTask(Task):
         if batch.negative is not None:
             assert isinstance(self.model, NetworkDET)
             losses["sn"] = training.sn_weight * self.model.neighbor_loss(
-                views[0], batch.neighborhood, batch.negative, training.sn_loss
+                views[0], batch.compared, batch.negative, training.sn_loss
             )
         return losses
 
@@ -158,20 +159,28 @@ class NodeTask(Task):
 
     def make_batch(self, part: Part, seeds: Tensor | None, epoch: int, seed: int) -> NodeBatch:
         """A whole graph, or the block of it that the states of ``seeds`` depend on."""
-        training, layers = self.config.training, self.config.model.layers
+        training, model = self.config.training, self.config.model
         x, y, mask, neighborhood, own = part.x, part.y, part.masks["train"], part.neighborhood, len(part.y)
-        inner = own
+        generator = torch.Generator().manual_seed(seed)
+        compared, inner = neighborhood, own
         if seeds is not None:
-            block = part.sampler.block(seeds, layers, training.fan_out, seed)
+            labelled = len(seeds)
+            if training.views > 1:  # views are to agree on other nodes, too: as many
+                others = (~mask).nonzero()[:, 0]
+                drawn = torch.randperm(len(others), generator=generator)[:labelled]
+                seeds = torch.cat([seeds, others[drawn]])
+            # The first layer applies its attention several times.
+            block = part.sampler.block(seeds, model.hops + model.layers - 1, training.fan_out, seed)
             x = block.nodes if x is None else take_rows(x, block.nodes)
             own = len(seeds)
-            inner = int((block.hop < layers).sum())
             y, neighborhood = y[block.nodes], block.neighborhood
-            mask = torch.arange(len(y)) < own
+            mask = torch.arange(len(y)) < labelled
+            # Of seeds and their neighbours alone the states are right in all layers.
+            inner = int((block.hop <= 1).sum())
+            compared = neighborhood.among(inner)
         negative = None
-        if self.config.model.tau != 1 and training.sn_weight > 0 and len(neighborhood.edges.target):
-            generator = torch.Generator().manual_seed(seed)
-            negative = sample_distant(neighborhood, generator, inner).to(self.device)
+        if model.tau != 1 and training.sn_weight > 0 and len(compared.edges.target):
+            negative = sample_distant(compared, generator, inner).to(self.device)
         ramp = training.consistency_ramp
         return NodeBatch(
             None if x is None else x.to(self.device),
@@ -179,6 +188,7 @@ class NodeTask(Task):
             mask.to(self.device),
             own,
             neighborhood.to(self.device),
+            compared.to(self.device),
             negative,
             training.consistency_weight * (min(1.0, epoch / ramp) if ramp else 1.0),
         )
@@ -225,7 +235,7 @@ class NodeTask(Task):
     def load_neighbor_state(self, state: dict[str, Tensor]) -> None:
         """Put back the fetched nodes."""
         for index, part in enumerate(self.parts):
-            part.neighbors.found = state[str(index)]
+            part.neighbors.restore(state[str(index)])
             self.join(part)
 
     @torch.no_grad()

@@ -74,7 +74,12 @@ def load_checkpoint(
     for name, tensor in _under("optimizer", tensors).items():
         index, _, entry = name.partition("/")
         state.setdefault(int(index), {})[entry] = tensor
-    optimizer.load_state_dict({"state": state, "param_groups": json.loads(metadata["groups"])})
+    groups = json.loads(metadata["groups"])
+    if any(old.keys() != new.keys() for old, new in zip(groups, optimizer.param_groups, strict=True)):
+        raise DetError(
+            f"{path} is of another training.optimizer than config.yaml names. Put the old one back."
+        )
+    optimizer.load_state_dict({"state": state, "param_groups": groups})
     torch.set_rng_state(tensors["rng"])
     progress = Progress(**json.loads(metadata["progress"]))
     best = None

@@ -34,8 +34,7 @@ def start(config: Config, path: Path, *, read_test: bool = True) -> Trainer:
 def resume(path: Path) -> Trainer:
     """Go on with an unfinished run."""
     run = RunFolder.open(path)
-    if run.result() is not None:
-        raise DetError(f"{path} has finished already; see {run.result_file} or run `det evaluate {path}`.")
+    run.check_unfinished()
     config = run.config()
     task = prepare(config)
     run.check_data(task.fingerprint())
@@ -65,10 +64,12 @@ def load_run(path: Path) -> Task:
     run.check_data(task.fingerprint())
     put_weights(task, weights, path)
     task.to(device_of(config.training))
-    expected = {name: len(tensor) for name, tensor in task.neighbor_state().items()}  # before any search
-    if {name: len(tensor) for name, tensor in neighbors.items()} != expected:
-        raise DetError(f"{run.neighbors_file} does not fit the run: it belongs to another one. Train anew.")
-    task.load_neighbor_state(neighbors)
+    try:
+        if neighbors.keys() != task.neighbor_state().keys():
+            raise ValueError(f"it holds {', '.join(neighbors) or 'nothing'}")
+        task.load_neighbor_state(neighbors)
+    except ValueError as error:
+        raise DetError(f"{run.neighbors_file} does not fit the run: {error}. Train anew.") from None
     return task
 
 

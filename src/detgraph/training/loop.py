@@ -102,6 +102,7 @@ class Trainer:
         """
         progress, config, observer = self.progress, self.config, observer or Observer()
         with self.run.alone():
+            self.run.check_unfinished()  # by another process, after this one had opened it
             self.run.keep_metrics_before(progress.epoch)
             with StopRequest() as stop:
                 while not self.at_end() and (config.patience is None or progress.stale < config.patience):

@@ -95,6 +95,13 @@ class RunFolder:
             if self.result_file.exists():  # nobody trains a finished run
                 self.lock_file.unlink(missing_ok=True)
 
+    def check_unfinished(self) -> None:
+        """Refuse to train a run that has its result."""
+        if self.result() is not None:
+            raise DetError(
+                f"{self.path} has finished already; see {self.result_file} or run `det evaluate {self.path}`."
+            )
+
     def config(self) -> Config:
         """The configuration the run was made with."""
         return load_config(self.config_file)
@@ -109,7 +116,7 @@ class RunFolder:
                 record = json.loads(line)
             except json.JSONDecodeError:  # the process was killed while it wrote its last line
                 break
-            if not isinstance(record, dict) or "epoch" not in record:
+            if not isinstance(record, dict) or not isinstance(record.get("epoch"), int):
                 break
             records.append(record)
         return records
