@@ -1,5 +1,6 @@
 """Baselines on triples: PyKEEN's models behind our questions and ranking."""
 
+import numpy as np
 import pytest
 import torch
 from builders import train, wheel
@@ -52,7 +53,10 @@ def test_both_directions_are_asked_with_relations_of_their_own(name: str) -> Non
 def test_the_loss_is_that_of_every_answer_among_all() -> None:
     task = baseline_task("complex")
     batch = next(task.batches(0))
-    scores = task.model(batch.source, batch.relation)
+    # All that a training triple names: nothing is learned of others.
+    assert batch.candidates is not None
+    assert batch.candidates.sort().values.tolist() == np.unique(task.data.train[:, [0, 2]]).tolist()
+    scores = task.model(batch.source, batch.relation, batch.candidates)
     expected = functional.cross_entropy(scores[batch.question], batch.answer)
     torch.testing.assert_close(task(batch)["main"], expected)
     smooth = baseline_task("complex", label_smoothing=0.2)

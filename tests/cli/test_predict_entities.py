@@ -160,3 +160,20 @@ def test_relations_of_one_name_are_told_apart() -> None:
     task.data = replace(task.data, relation_names=("likes", "likes"))
     rows = parts(task, SplitName.test, Part.relation)
     assert set(rows) == {"test", *(f"likes ({relation})" for relation in task.data.relations)}
+
+
+def test_tables_of_like_names_and_columns(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("my.a.csv", "my.b.csv"):
+        (tmp_path / name).write_text("head,relation,tail\ne1,r1,\n")
+        assert det(capsys, "predict", str(run), str(tmp_path / name)).code == 0
+    assert sorted(path.name for path in tmp_path.glob("*predicted*")) == [
+        "my.a-predicted.csv",
+        "my.b-predicted.csv",
+    ]
+    table = tmp_path / "scored.csv"
+    table.write_text("head,relation,tail,score\ne1,r1,,3\n")
+    answer = det(capsys, "predict", str(run), str(table))
+    assert answer.code == 2
+    assert "has a column 'score', which the answers are to have. Rename it first" in answer.err

@@ -26,7 +26,7 @@ def parts(found: list[Attended]) -> tuple[list[Attended], list[Attended]]:
 def test_all_neighbors_are_there_with_their_relations(build: type) -> None:
     task = ready(build(model={"max_neighbors": 30}, neighbors={"warmup": 0, "k": 3}))
     relations = len(task.data.relations)
-    for entity in range(len(task.data.entities)):
+    for entity in task.neighbors.members.tolist():
         near, far = parts(attended(task, entity))
         edges = [(r, t) for h, r, t in task.data.train.tolist() if h == entity]
         edges += [(r + relations, h) for h, r, t in task.data.train.tolist() if t == entity]
@@ -62,7 +62,8 @@ def test_the_structural_twin_has_no_semantic_weights() -> None:
 def test_an_entity_without_triples(build: type) -> None:
     lonely = triples([[0, 0, 1], [1, 0, 2], [2, 0, 0]], entities=4, relations=1)
     task = build(lonely, neighbors={"warmup": 99})
-    assert attended(task, 3) == []
+    with pytest.raises(DetError, match="no training triple has 'entity 3', so the run knows nothing of it"):
+        attended(task, 3)
 
 
 def test_other_models_have_no_neighbors() -> None:

@@ -83,6 +83,13 @@ def test_facts_that_say_nothing(task: EntityTask) -> None:
         ask(Oracle(task), Question("new", "r0", None), 1)
 
 
+def test_a_relation_that_no_training_triple_has(task: EntityTask) -> None:
+    oracle = Oracle(task)
+    oracle.asked_before.discard(1)
+    with pytest.raises(DetError, match="no training triple has 'r1', so the run knows nothing of it"):
+        ask(oracle, Question("e1", "r1", None), 1)
+
+
 def test_an_entity_that_no_training_triple_has_is_new(task: EntityTask) -> None:
     question = Question("entity 11", "r0", None)
     with pytest.raises(DetError, match=r"no training triple has 'entity 11'.*--facts"):

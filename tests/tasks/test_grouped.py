@@ -56,12 +56,13 @@ def test_held_out_triples_do_not_influence_training() -> None:
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
 
 
-def test_main_loss_is_that_of_all_entities() -> None:
+def test_main_loss_is_that_of_all_entities_that_training_has() -> None:
     task = grouped_task(training={"label_smoothing": 0.1, "sn_weight": 0})
     batch = next(task.batches(0))
     losses = task(batch)
-    scores = states(task, batch) @ task.table.t()
-    answer = batch.entities[batch.answer]
+    seen = torch.from_numpy(np.unique(task.data.train[:, [0, 2]]))
+    scores = states(task, batch) @ task.table[seen].t()
+    answer = torch.searchsorted(seen, batch.entities[batch.answer])
     expected = functional.cross_entropy(scores[batch.question], answer, label_smoothing=0.1)
     assert list(losses) == ["main"]
     torch.testing.assert_close(losses["main"], expected)
@@ -82,8 +83,9 @@ def test_a_sample_of_candidates_stands_for_all() -> None:
     assert float(torch.stack(sums).mean()) == pytest.approx(float(torch.stack(whole).mean()), rel=2e-3)
 
 
-def test_nothing_is_learned_of_entities_that_no_training_triple_has() -> None:
-    task = grouped_task(training={"candidates": 4, "sn_weight": 0.1})
+@pytest.mark.parametrize("candidates", [4, None])
+def test_nothing_is_learned_of_entities_that_no_training_triple_has(candidates: int | None) -> None:
+    task = grouped_task(training={"candidates": candidates, "sn_weight": 0.1})
     unseen = np.setdiff1d(np.arange(len(task.data.entities)), task.data.train[:, [0, 2]])
     assert len(unseen)
     train(task, 3)
@@ -91,6 +93,11 @@ def test_nothing_is_learned_of_entities_that_no_training_triple_has() -> None:
     task.start_epoch(task.config.neighbors.warmup)
     assert (task.neighbors.found[unseen] == -1).all()
     assert not np.isin(task.neighbors.found.numpy(), unseen).any()
+    # Nor are they fetched for a new entity, however many it may fetch.
+    task.neighbors.k = 99
+    with torch.no_grad():
+        _, distant = task.nearest(torch.zeros(task.table.size(1)), exclude=torch.tensor([0, 4]))
+    assert sorted(distant.tolist()) == sorted(set(task.neighbors.members.tolist()) - {0, 4})
 
 
 def test_further_losses_and_their_weights() -> None:

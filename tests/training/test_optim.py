@@ -25,6 +25,11 @@ def test_warmup_rises_in_equal_steps_to_the_full_rate() -> None:
     assert rates(10, warmup=0.4) == pytest.approx([0.2, 0.4, 0.6, 0.8, *[0.8] * 7])
 
 
+def test_warmup_over_seconds_stays_below_the_full_rate() -> None:
+    config = TrainingConfig(warmup=0.05, learning_rate=0.01, minutes=0.5)
+    assert max(learning_rate(second / 10, 30, config) for second in range(300)) <= 0.01
+
+
 def test_linear_ends_at_zero() -> None:
     assert rates(8, schedule="linear") == pytest.approx([0.8 * (8 - step) / 8 for step in range(9)])
 

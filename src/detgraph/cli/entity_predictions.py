@@ -8,7 +8,7 @@ from rich.table import Table
 
 from detgraph.cli.display import console
 from detgraph.cli.molecule_predictions import BadRows
-from detgraph.data.table_stream import Row, open_table, read_rows, row_writer
+from detgraph.data.table_stream import Row, open_table, predicted_path, read_rows, row_writer
 from detgraph.data.tables import columns_there, read_lines
 from detgraph.data.triples import COLUMNS
 from detgraph.errors import DetError
@@ -64,7 +64,7 @@ def answer_table(
     known: bool,
 ) -> None:
     """Write the best answers of a table of questions, an answer a row, or the reason why there is none."""
-    output = output or table.with_name(f"{table.name.split('.')[0]}-predicted.csv")
+    output = output or predicted_path(table)
     oracle = open_oracle(folder, facts)
     header, rows = read_rows(table)
     missing = [name for name in COLUMNS if name not in header]
@@ -72,6 +72,9 @@ def answer_table(
         raise DetError(f"{table}: no column {missing[0]!r}. {columns_there(header)}")
     places = [header.index(name) for name in COLUMNS]
     reasons = bad_rows is BadRows.nan
+    taken = [name for name in (*ADDED, *[PROBLEM] * reasons) if name in header]
+    if taken:
+        raise DetError(f"{table} has a column {taken[0]!r}, which the answers are to have. Rename it first.")
     done, bad = 0, 0
     with atomic_path(output) as temporary, open_table(temporary, output) as file:
         write = row_writer(file, output)

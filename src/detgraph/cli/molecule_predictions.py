@@ -7,7 +7,7 @@ from itertools import tee
 from pathlib import Path
 
 from detgraph.cli.display import console
-from detgraph.data.table_stream import Row, open_table, read_rows, row_writer
+from detgraph.data.table_stream import Row, open_table, predicted_path, read_rows, row_writer
 from detgraph.data.tables import columns_there
 from detgraph.errors import DetError
 from detgraph.files import atomic_path
@@ -30,7 +30,7 @@ def predict_table(
     folder: Path, table: Path, output: Path | None, smiles_column: str, bad_rows: BadRows, prefix: str
 ) -> None:
     """Write the table with a column for each target, and one with the reason where there is no prediction."""
-    output = output or table.with_name(f"{table.name.split('.')[0]}-predicted.csv")
+    output = output or predicted_path(table)
     task = load_predictor(folder)
     header, rows = read_rows(table)
     column = find_column(header, smiles_column, table)

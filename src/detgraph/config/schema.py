@@ -239,6 +239,11 @@ class EntityConfig(Section):
                 idle = tuple(name for name in idle if name != "n3")
         elif self.model.composition == "transformer":
             idle = (*GROUPED_ONLY, "candidates")
+        if self.training.warm_start >= self.training.epochs:
+            raise ValueError(
+                f"training.warm_start={self.training.warm_start} leaves no epoch for the encoder: it must be "
+                f"less than training.epochs={self.training.epochs}"
+            )
         for name in idle:
             if getattr(self.training, name) != EntityTrainingConfig.model_fields[name].default:
                 raise ValueError(f"training.{name} has no effect with {cause}: remove it")

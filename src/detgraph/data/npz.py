@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
-from detgraph.data.features import csr_parts
+from detgraph.data.features import DAMAGED, csr_parts
 from detgraph.data.networks import MASKS, Network
 from detgraph.data.tables import require_file
 from detgraph.errors import DetError

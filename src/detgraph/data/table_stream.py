@@ -52,6 +52,12 @@ def open_table(path: Path, like: Path) -> Iterator[IO[str]]:
         yield file
 
 
+def predicted_path(table: Path) -> Path:
+    """Where predictions for a table go if nothing else is said: ``a.csv.gz`` → ``a-predicted.csv``."""
+    name = table.name.removesuffix(".gz")
+    return table.with_name(f"{Path(name).stem}-predicted.csv")
+
+
 def row_writer(file: IO[str], path: Path) -> Callable[[Iterable[str]], object]:
     """Writes a row in the format that the name of ``path`` says."""
     return csv.writer(file, delimiter=_separator(path), lineterminator="\n").writerow

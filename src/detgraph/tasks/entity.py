@@ -54,7 +54,8 @@ class EntityTask(Task):
         self.schedule = config.neighbors.schedule()
         wanted, entities = config.training.candidates, len(data.entities)
         seen = np.unique(data.train[:, [0, 2]])
-        self.rivals = None if wanted is None or wanted >= entities else Rivals(seen, wanted)
+        few = min(wanted or entities, len(seen))
+        self.rivals = Rivals(seen, few) if few < entities else None
         edges = torch.from_numpy(np.unique(data.train[:, [0, 2]], axis=0).T.copy())
         edges = torch.cat([edges, edges.flip(0)], dim=1)
         keys = edges[0] * entities + edges[1]
@@ -131,13 +132,17 @@ class EntityTask(Task):
         drawn = torch.randint(rows, center.shape, device=center.device)
         number = torch.arange(rows, device=center.device) if entities is None else entities
         distant = ~self.linked(number[center].cpu(), number[drawn].cpu()).to(center.device)
-        near = Sparse.from_pairs(center, neighbors[exists], rows)
-        far = Sparse.from_pairs(center[distant], drawn[distant], rows)
+        # ⊖ scales all states it is given: only those of these pairs.
+        ends = (center, neighbors[exists], center[distant], drawn[distant])
+        used, place = torch.cat(ends).unique(return_inverse=True)  # type: ignore[no-untyped-call]  # torch
+        parts, compared = place.split([len(end) for end in ends]), states.index_select(0, used)[:, None]
+        near = Sparse.from_pairs(parts[0], parts[1], len(used))
+        far = Sparse.from_pairs(parts[2], parts[3], len(used))
         return neighbor_loss(
-            self.operator(states[:, None], near),
-            pair_weights(near.target, rows),
-            self.operator(states[:, None], far),
-            pair_weights(far.target, rows),
+            self.operator(compared, near),
+            pair_weights(near.target, len(used)),
+            self.operator(compared, far),
+            pair_weights(far.target, len(used)),
             self.config.training.sn_loss,
         )
 

@@ -32,6 +32,9 @@ def attended(task: EntityTask, entity: int) -> list[Attended]:
     """
     if not isinstance(task, EgoTask | GroupedTask):
         raise DetError("this run's model has no neighbours: only DET and its structural-only twin do.")
+    if entity not in task.neighbors.members:
+        name = task.data.entity_names[entity]
+        raise DetError(f"no training triple has {name!r}, so the run knows nothing of it.")
     seen: list[Encoded] = []
     handle = task.eval().model.det.register_forward_hook(lambda *call: seen.append(call[-1]))
     try:

@@ -60,6 +60,7 @@ class Oracle:
                 self.known.setdefault((source, relation), {})[answer] = split
         # The table has a row for entities of valid and test alone, too, but nothing was learned of them.
         self.trained = set(data.train[:, [0, 2]].ravel().tolist())
+        self.asked_before = set(data.train[:, 1].tolist())  # relations
         self.new: dict[int | str, tuple[list[int], list[int]]] = {}  # entity → relations and neighbours
 
     def entity(self, text: str) -> int | str:
@@ -96,6 +97,8 @@ class Oracle:
                 "a question has a relation and either a head or a tail: leave out what you ask for."
             )
         relation = self.relations.find(question.relation)
+        if relation not in self.asked_before:
+            raise DetError(f"no training triple has {question.relation!r}, so the run knows nothing of it.")
         given = question.head
         if given is None:
             assert question.tail is not None

@@ -160,11 +160,12 @@ class GroupedTask(EntityTask):
             asked: the relation in question.
         """
         model, size = self.model, self.config.model.max_neighbors
-        near = model.entity(torch.from_numpy(neighbors))
+        near = model.entity(torch.from_numpy(neighbors).to(self.device))
         count = 2 * len(self.data.relations)
-        back = torch.from_numpy((relations + count // 2) % count)
+        back = torch.from_numpy((relations + count // 2) % count).to(self.device)
         said = complex_product(near, model.relation(back)).mean(dim=0)
-        embedding = said * self.table.norm(dim=1).mean() / said.norm().clamp(min=1e-12)
+        usual = self.table[self.neighbors.members.to(self.device)].norm(dim=1).mean()
+        embedding = said * usual / said.norm().clamp(min=1e-12)
         nearness, distant = self.nearest(embedding, exclude=torch.from_numpy(neighbors))
         entities = torch.cat([near[:size], self.table[distant], embedding[None]])
         seen = len(near[:size])
@@ -182,23 +183,23 @@ class GroupedTask(EntityTask):
             answer=nothing,
         )
         source = model(batch.to(self.device), entities)[0]
-        scores: Tensor = model.ask(source, torch.tensor(asked)) @ self.table.t()
+        scores: Tensor = model.ask(source, torch.tensor(asked, device=self.device)) @ self.table.t()
         if self.votes.strength:
-            weights = nearness.softmax(dim=0)[None].numpy()
-            self.votes.add(scores[None], np.array([asked]), distant[None].numpy(), weights)
+            weights = nearness.softmax(dim=0)[None].cpu().numpy()
+            self.votes.add(scores[None], np.array([asked]), distant[None].cpu().numpy(), weights)
         return scores
 
     def nearest(self, embedding: Tensor, exclude: Tensor) -> tuple[Tensor, Tensor]:
-        """Z and numbers of the semantic neighbours of an entity that is in no table, (k,) each."""
-        if not self.neighbors.found.size(1):
-            return torch.empty(0), torch.empty(0, dtype=torch.long)
-        entities = len(self.table)
-        target = torch.full((entities,), entities)
-        pairs = Sparse.from_pairs(target, torch.arange(entities), entities + 1)
-        scores: Tensor = self.operator(torch.cat([self.table, embedding[None]])[:, None], pairs)[:, 0]
-        scores[exclude] = -torch.inf
-        best = scores.topk(min(self.neighbors.k, entities))
-        return best.values, best.indices
+        """Z and numbers of the semantic neighbours of an entity that is in no table, at most (k,) each."""
+        members = self.neighbors.members
+        others = members[~torch.isin(members, exclude)].to(self.device)
+        if not self.neighbors.found.size(1) or not len(others):
+            return embedding[:0], others[:0]
+        place = torch.arange(len(others), device=self.device)
+        pairs = Sparse.from_pairs(torch.full_like(place, len(others)), place, len(others) + 1)
+        states = torch.cat([self.table[others], embedding[None]])[:, None]
+        best = self.operator(states, pairs)[:, 0].topk(min(self.neighbors.k, len(others)))
+        return best.values, others[best.indices]
 
     def own_questions(self, source: Integers, relations: Integers, split: Split) -> Integers | None:
         """Training questions that are asked again, whose answers must stay hidden; None in other splits."""

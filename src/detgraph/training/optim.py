@@ -29,7 +29,7 @@ def learning_rate(step: float, total: float, config: TrainingConfig) -> float:
     """
     warmup = config.warmup * total
     if step < warmup:
-        return config.learning_rate * (step + 1) / math.ceil(warmup)
+        return config.learning_rate * min(1.0, (step + 1) / math.ceil(warmup))
     done = min((step - warmup) / max(1, total - warmup), 1.0)
     factor = {"constant": 1.0, "linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2}
     return config.learning_rate * factor[config.schedule]
