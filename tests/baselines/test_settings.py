@@ -30,6 +30,7 @@ def node(**values: Any) -> NodeConfig:
         ({"baseline": {"name": "gcn", "alpha": 0.4}}, "baseline.alpha has no effect with baseline.name=gcn"),
         ({"baseline": {"name": "gps", "channels": 9}}, "must be a multiple of baseline.heads"),
         ({"baseline": {"name": "gnc"}}, "baseline.name"),
+        ({"training": {"sn_weight": 3.0}}, "training.sn_weight has no effect with a baseline: remove it"),
         ({"baseline": {"channels": 8}}, "'baseline.name' is missing"),
         (
             {"baseline": {"name": "gcn", "chanels": 8}},

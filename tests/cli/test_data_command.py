@@ -119,6 +119,14 @@ def test_check_of_a_configuration(task: TaskName, count: str, tmp_path: Path) ->
         run("check", str(path))
 
 
+def test_check_of_data_without_validation(tmp_path: Path) -> None:
+    (tmp_path / "m.csv").write_text("smiles,y,split\nC,1,train\nCC,2,train\n")
+    path = tmp_path / "c.yaml"
+    path.write_text("task: graph\ndata: {file: m.csv, targets: [y]}\nmodel: {layers: 1}\n")
+    with pytest.raises(DetError, match="nothing to validate on"):
+        run("check", str(path))
+
+
 def test_check_of_another_file(tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
     path.write_text("structure,gap\nC,1\n")

@@ -112,7 +112,12 @@ def check(
         return
     path = Path(what)
     if path.suffix in (".yaml", ".yml"):
-        _describe(load_data(load_config(path).data))
+        from detgraph.training.launch import prepare  # takes seconds to import, which lists need not wait for
+        from detgraph.training.loop import require_validation
+
+        config = load_config(path)
+        _describe(load_data(config.data))
+        require_validation(prepare(config))
         _say(f"No problems. Next: det train {path}")
         return
     if not path.exists() and not path.suffix:
@@ -127,7 +132,8 @@ def check(
         raise DetError(
             f"{path}: neither a table of molecules (no column {smiles!r}) nor triples. {columns}"
             "Expected .csv, .tsv or .parquet with a column of SMILES (name it with --smiles), "
-            "or .tsv or .txt with three columns."
+            "or .tsv or .txt with three columns. A network has two tables: name them in a configuration, and "
+            "check that."
         )
 
 

@@ -205,6 +205,9 @@ class NodeConfig(Section):
     def _has_effect(self) -> "NodeConfig":
         if self.baseline is not None:
             _check_unused(self, self.baseline.name)
+            for name in ("sn_weight", "sn_loss"):
+                if getattr(self.training, name) != NodeTrainingConfig.model_fields[name].default:
+                    raise ValueError(f"training.{name} has no effect with a baseline: remove it")
             if self.training.batch_size is not None:
                 raise ValueError("training.batch_size: baselines train on whole graphs only, remove it")
         return self

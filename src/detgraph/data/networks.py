@@ -144,6 +144,11 @@ def read_network(
     if words:
         notes.append(f"{words} labels that are NaN, NA or null are unknown")
 
+    if split_column == "split":  # the default may be absent
+        alike = {column.lower(): column for column in table.columns}
+        split_column = alike.get("split", split_column)
+    else:
+        require_column(table, split_column, nodes)
     if features is None:
         others = [c for c in table.columns if c not in (id_column, label_column, split_column)]
         x, feature_notes = table_features(table, others, nodes)
@@ -155,11 +160,6 @@ def read_network(
                 "Give one row of features a node, in the order of the node table."
             )
     data = Data(x=x, edge_index=edge_index, y=y)
-    alike = {column.lower(): column for column in table.columns}
-    if split_column == "split":  # the default may be absent
-        split_column = alike.get("split", split_column)
-    else:
-        require_column(table, split_column, nodes)
     if split_column in table.columns:
         _read_splits(table[split_column], nodes, data)
     return Network.from_data(

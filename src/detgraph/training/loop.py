@@ -62,6 +62,15 @@ def fitting_threads(task: Task) -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
+def require_validation(task: Task) -> None:
+    """Refuse data without a validation split."""
+    if not task.has("valid"):
+        raise DetError(
+            f"nothing to validate on, so nothing can choose the weights ({task.describe()}). "
+            "Put some rows into the split valid, or give more data."
+        )
+
+
 class Trainer:
     """Trains one task into one run folder, from the start or from the folder's checkpoint.
 
@@ -69,11 +78,7 @@ class Trainer:
     """
 
     def __init__(self, task: Task, config: TrainingConfig, run: RunFolder, *, read_test: bool = True) -> None:
-        if not task.has("valid"):
-            raise DetError(
-                f"nothing to validate on, so nothing can choose the weights ({task.describe()}). "
-                "Put some rows into the split valid, or give more data."
-            )
+        require_validation(task)
         self.task, self.config, self.run, self.read_test = task, config, run, read_test
         self.optimizer = make_optimizer(task.parameter_groups(), config)
         self.average = WeightAverage(self.optimizer, config.average)

@@ -155,6 +155,8 @@ class RunFolder:
     def load_weights(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """What `save_weights` kept."""
         if not self.weights_file.is_file():
+            if self.result_file.exists():
+                raise DetError(NOT_WHOLE.format(path=self.weights_file))
             raise DetError(
                 f"{self.path} has no weights yet: the run has not finished. Continue it with "
                 f"`det resume {self.path}`."
