@@ -33,18 +33,18 @@ def test_molecules_of_a_table(tmp_path: Path) -> None:
     file = write(tmp_path / "m.csv", "\n".join(rows))
     columns = {"smiles_column": "structure", "split_column": "fold"}
     data = load_molecules(
-        MoleculeData(
-            file=file, targets=("toxic",), kind="classification", bad_rows="skip", limit=3, **columns
-        )
+        MoleculeData(file=file, targets=("toxic",), kind="classification", bad_rows="skip", **columns)
     )
-    assert data.smiles == ("CCO", "CC")
+    assert data.smiles == ("CCO", "CC", "C")
     assert data.targets == ("toxic",)
     assert data.kind == "classification"
     assert {split: index.tolist() for split, index in data.splits.items()} == {
         "train": [0],
-        "valid": [],
+        "valid": [2],
         "test": [1],
     }
+    some = load_molecules(MoleculeData(file=file, targets=("gap",), bad_rows="skip", limit=2, **columns))
+    assert "a random sample of 2 of 4 molecules, seed 0" in some.notes
     with pytest.raises(DetError, match=r"m\.csv:3: the SMILES 'XX'.*data\.bad_rows=skip"):
         load_molecules(MoleculeData(file=file, targets=("gap",), **columns))
 
