@@ -77,7 +77,8 @@ def load_checkpoint(
     groups = json.loads(metadata["groups"])
     if any(old.keys() != new.keys() for old, new in zip(groups, optimizer.param_groups, strict=True)):
         raise DetError(
-            f"{path} is of another training.optimizer than config.yaml names. Put the old one back."
+            f"{path} is of another training.optimizer (or another torch) than there is now. Put the old one "
+            "back, or delete the file to train this run from its start."
         )
     optimizer.load_state_dict({"state": state, "param_groups": groups})
     torch.set_rng_state(tensors["rng"])
