@@ -193,3 +193,14 @@ def test_a_key_given_twice_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path, "task: node\ndata: {name: cora}\nmodel: {heads: 2}\nmodel: {layers: 3}\n")
     with pytest.raises(DetError, match=r"the key 'model' is given twice(.|\n)*line 4"):
         load_config(path)
+
+
+def test_a_warm_start_that_never_ends() -> None:
+    values = {
+        "task": "entity",
+        "data": {"name": "umls"},
+        "model": {"composition": "complex"},
+        "training": {"epochs": 2, "warm_start": 2},
+    }
+    with pytest.raises(DetError, match=r"training\.warm_start=2 leaves no epoch for the encoder"):
+        parse_config(values)

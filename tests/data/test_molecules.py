@@ -301,3 +301,7 @@ def test_make_molecules_from_lists() -> None:
     splits = {"train": np.array([0]), "valid": np.array([1]), "test": np.array([], dtype=np.int64)}
     molecules = make_molecules(["C", "CC"], np.array([[1.0], [2.0]]), targets=["y"], splits=splits)
     assert [graph.num_nodes for graph in molecules.graphs] == [1, 2]
+
+
+def test_endings_in_capitals(tmp_path: Path) -> None:
+    assert len(read_molecules(write(tmp_path / "m.CSV", "smiles,y\nCCO,1\n"), targets=["y"]).graphs) == 1
