@@ -121,6 +121,13 @@ def test_interrupted_within_a_run_and_gone_on(tmp_path: Path) -> None:
     assert numbers(one) == numbers(whole)
 
 
+def test_interrupted_between_two_runs(tmp_path: Path) -> None:
+    one = study(tmp_path)
+    with pytest.raises(Interrupted):
+        complete([one], range(3), observer=Record(interrupt_after=1))
+    assert list(one.runs()) == [0]
+
+
 def test_a_run_that_another_process_trains_is_not_touched(tmp_path: Path) -> None:
     one = study(tmp_path)
     with pytest.raises(Interrupted):

@@ -82,8 +82,11 @@ def complete(
     if jobs > 1:
         in_processes(train_job, begun(), jobs, keep)
         return
-    for study, seed in begun():
-        keep((study, seed), go_on(study, seed, observer))
+    try:
+        for study, seed in begun():
+            keep((study, seed), go_on(study, seed, observer))
+    except KeyboardInterrupt:  # between two runs; training itself saves its state first
+        raise Interrupted from None
 
 
 def go_on(study: Study, seed: int, observer: Observer) -> Outcome:
