@@ -1,6 +1,7 @@
 """Baselines on molecules: sizes, invariance, batches, learning, and settings without an effect."""
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from builders import molecules
 from molecule_batches import FEATURES, batch_of, random_molecule, shuffled
 from torch_geometric.utils import degree as bonds_of
 
-from detgraph.baselines.molecules import MODELS, build_molecule_model, laplacian
+from detgraph.baselines.molecules import MODELS, SAN, BondAttention, build_molecule_model, laplacian
 from detgraph.config import GraphConfig, load_config, parse_config
 from detgraph.config.baselines import MOLECULE_BASELINES, MoleculeBaseline
 from detgraph.data.featurizers import get_featurizer
@@ -90,6 +91,55 @@ def test_learns_a_handful_by_heart(name: str) -> None:
             losses.append(loss.item())
     assert np.mean(losses[-5:]) < 0.25 * np.mean(losses[:5])
     assert np.isfinite(task.evaluate("valid")["mae"])
+
+
+@torch.no_grad()
+def test_attention_of_gt_pair_by_pair() -> None:
+    torch.manual_seed(0)
+    attention, heads, size = BondAttention(channels=8, heads=2), 2, 4
+    x, bonds = torch.randn(4, 8), torch.randn(5, 8)
+    edges = torch.tensor([[1, 2, 3, 0, 0], [0, 0, 0, 1, 2]])  # nobody points at the last atom
+    atoms, pairs = attention(x, edges, bonds)
+    query, key, value = attention.project(x).view(4, 3, heads, size).unbind(1)
+    expected = torch.zeros(4, heads, size)
+    for i in range(4):
+        into = [edge for edge in range(5) if edges[1, edge] == i]
+        for head in range(heads):
+            scores = []
+            for edge in into:
+                bond = attention.bond(bonds[edge]).view(heads, size)[head]
+                scores.append((query[i, head] * key[edges[0, edge], head] * bond).sum() / 2)
+            for edge, weight in zip(into, torch.tensor(scores).softmax(0), strict=True):
+                expected[i, head] += weight * value[edges[0, edge], head]
+    torch.testing.assert_close(atoms, attention.out(expected.flatten(1)))
+    one = (query[1] * key[0] * attention.bond(bonds[3]).view(heads, size) / 2).flatten()
+    torch.testing.assert_close(pairs[3], attention.bond_out(one))
+
+
+@torch.no_grad()
+def test_san_attends_to_connected_atoms_by_their_bonds_and_hardly_to_others() -> None:
+    model = small("san", readout="sum").eval()
+    assert isinstance(model, SAN)
+    seen: list[torch.Tensor] = []
+    model.outputs[0].register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    inputs: list[torch.Tensor] = []
+    model.projections[0].register_forward_pre_hook(lambda _, given: inputs.append(given[0]))
+    batch = batch_of([random_molecule(4, seed=1), random_molecule(6, seed=2)], 20)
+    model(batch)
+    first, gamma = 4, model.gamma  # the second molecule begins there
+    parts = model.projections[0](inputs[0]).view(10, 5, 4, 4).unbind(1)
+    pair_bond = model.pair_bonds[0](model.bonds(batch)).view(-1, 4, 4)
+    edges = batch.bonds - 2 + (batch.bonds < 5).long()  # less the virtual nodes before
+    for i, head in product(range(first, 10), range(4)):
+        query, key, value, other_query, other_key = (part[:, head] for part in parts)
+        bond = {s: e for e, (s, t) in enumerate(edges.T.tolist()) if t == i}
+        others = [j for j in range(first, 10) if j not in bond]
+        near = [(query[i] * key[j] * (1 + pair_bond[e, head])).sum() / 2 for j, e in bond.items()]
+        far = [(other_query[i] * other_key[j]).sum() / 2 for j in others]
+        expected = torch.tensor(near).softmax(0) @ value[list(bond)]
+        expected += gamma * (torch.tensor(far).softmax(0) @ value[others])
+        attended = seen[0][i, 4 * head : 4 * head + 4]
+        torch.testing.assert_close(attended, expected / (1 + gamma), rtol=1e-4, atol=1e-5)
 
 
 def test_eigenvectors_are_those_of_the_laplacian() -> None:

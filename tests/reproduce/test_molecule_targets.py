@@ -27,12 +27,13 @@ def test_table_of_zinc() -> None:
     assert papers["structural-paper"] == (Published(0.122), 489_321)
     assert papers["gin"] == (Published(0.526), 509_549)
     assert papers["gps"] == (None, None)
-    assert set(MOLECULE_BASELINES) | {"det", "structural", "det-paper", "structural-paper"} == set(papers)
+    own = {f"{model}{suffix}" for model in ("det", "structural") for suffix in ("", "-paper")}
+    assert set(MOLECULE_BASELINES) | own | {"short-no-fetching", "short-structural"} == set(papers)
     for key, plan in plans(target).items():
         config = plan.config()
         assert isinstance(config, GraphConfig)
         assert (config.baseline is not None) == (key in MOLECULE_BASELINES)
-        assert config.training.minutes == (30 if config.baseline else None)
+        assert config.training.minutes == (30 if config.baseline or key.endswith("-paper") else None)
 
 
 def test_table_of_pcqm4m() -> None:
@@ -50,6 +51,8 @@ def test_ablation_on_zinc_fetches_nothing_and_is_short() -> None:
     assert list(found) == ["short-no-fetching", "short-structural", "short-semantic-no-fetching"]
     configs = [plan.config() for plan in found.values()]
     assert [config.model.tau for config in configs] == [0.5, 1, 0]
+    messages = [config.model.messages for config in configs if isinstance(config, GraphConfig)]
+    assert messages == [True, True, False]
     assert {config.training.epochs for config in configs} == {30}
     assert {plan.runs for plan in found.values()} == {3}
 

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -16,9 +16,8 @@ from torch_geometric.nn import (
     GPSConv,
     PNAConv,
     SAGEConv,
-    TransformerConv,
 )
-from torch_geometric.utils import to_dense_adj, to_dense_batch
+from torch_geometric.utils import scatter, softmax, to_dense_adj, to_dense_batch
 
 from detgraph.config.baselines import MoleculeBaseline, MoleculeBaselineName
 from detgraph.data.featurizers import Featurizer
@@ -56,6 +55,8 @@ class MoleculeModel(nn.Module, ABC):
         degrees: how many training atoms have 0, 1, 2 and so on bonds; a saved model's are with its weights.
     """
 
+    reads_bonds: ClassVar[bool] = True
+
     def __init__(
         self, config: MoleculeBaseline, featurizer: Featurizer, targets: int, degrees: Sequence[int] = (0, 1)
     ) -> None:
@@ -63,7 +64,8 @@ class MoleculeModel(nn.Module, ABC):
         self.config, self.featurizer, self.degrees = config, featurizer, degrees
         channels = config.channels
         self.atom = CodeEmbedding(featurizer.atom_sizes, channels)
-        self.bond = CodeEmbedding(featurizer.bond_sizes, channels)
+        if self.reads_bonds:
+            self.bond = CodeEmbedding(featurizer.bond_sizes, channels)
         kinds = torch.arange(featurizer.bond_kinds).numpy()
         self.register_buffer("columns", torch.from_numpy(featurizer.bond_columns(kinds)), persistent=False)
         self.columns: Tensor
@@ -82,29 +84,34 @@ class MoleculeModel(nn.Module, ABC):
         """Make the layers."""
 
     @abstractmethod
-    def encode(self, x: Tensor, edge_index: Tensor, bonds: Tensor, batch: MoleculeBatch) -> Tensor:
+    def encode(self, x: Tensor, edge_index: Tensor, batch: MoleculeBatch) -> Tensor:
         """Final states of the atoms.
 
         Args:
             x: (atoms, channels).
             edge_index: (2, bonds · 2) atoms (source, target).
-            bonds: (bonds · 2, channels).
             batch: all else that is known.
         """
+
+    def bonds(self, batch: MoleculeBatch) -> Tensor:
+        """Embedded bonds, (bonds · 2, channels)."""
+        out: Tensor = self.bond(self.columns[batch.bond_kinds])
+        return out
 
     def forward(self, batch: MoleculeBatch) -> Tensor:
         """Predictions, (molecules, targets)."""
         # Virtual nodes are left out: an atom's number is that of its node less the virtual ones before it.
         atom_of = torch.empty(int(batch.sizes.sum()), dtype=torch.long, device=batch.node.device)
         atom_of[batch.node] = torch.arange(len(batch.node), device=batch.node.device)
-        bonds = self.bond(self.columns[batch.bond_kinds])
-        x = self.encode(self.dropout(self.atom(batch.atoms)), atom_of[batch.bonds], bonds, batch)
+        x = self.encode(self.dropout(self.atom(batch.atoms)), atom_of[batch.bonds], batch)
         out: Tensor = self.out(read_out(x, batch.molecule, len(batch.sizes), self.config.readout))
         return out
 
 
 class Residual(MoleculeModel):
     """Convolution, batch norm, ReLU and a residual connection, layer after layer."""
+
+    reads_bonds = False
 
     def build(self) -> None:
         """As many convolutions as layers."""
@@ -115,15 +122,11 @@ class Residual(MoleculeModel):
     def convolution(self) -> Any:
         """One of them."""
 
-    def convolve(self, conv: nn.Module, x: Tensor, edge_index: Tensor, bonds: Tensor) -> Tensor:
-        """Apply one of them; this kind does not look at bonds."""
-        out: Tensor = conv(x, edge_index)
-        return out
-
-    def encode(self, x: Tensor, edge_index: Tensor, bonds: Tensor, batch: MoleculeBatch) -> Tensor:
+    def encode(self, x: Tensor, edge_index: Tensor, batch: MoleculeBatch) -> Tensor:
         """Layer after layer."""
+        given = (edge_index, self.bonds(batch)) if self.reads_bonds else (edge_index,)
         for conv, norm in zip(self.convs, self.norms, strict=True):
-            x = x + self.dropout(functional.relu(norm(self.convolve(conv, x, edge_index, bonds))))
+            x = x + self.dropout(functional.relu(norm(conv(x, *given))))
         return x
 
 
@@ -155,18 +158,17 @@ class GAT(Residual):
 class GINE(Residual):
     """Isomorphism network whose messages read bonds."""
 
+    reads_bonds = True
+
     def convolution(self) -> Any:
         """With an MLP of two layers."""
         return GINEConv(two_layers(self.config.channels), train_eps=True)
 
-    def convolve(self, conv: nn.Module, x: Tensor, edge_index: Tensor, bonds: Tensor) -> Tensor:
-        """Reads bonds."""
-        out: Tensor = conv(x, edge_index, bonds)
-        return out
 
-
-class PNA(GINE):
+class PNA(Residual):
     """Several aggregators, and scalers that know how many bonds a training atom has on average."""
+
+    reads_bonds = True
 
     def convolution(self) -> Any:
         """One tower."""
@@ -192,11 +194,16 @@ class DeeperGCN(MoleculeModel):
             for _ in range(self.config.layers)
         )
 
-    def encode(self, x: Tensor, edge_index: Tensor, bonds: Tensor, batch: MoleculeBatch) -> Tensor:
-        """Layer after layer."""
-        for layer in self.layers:
+    def encode(self, x: Tensor, edge_index: Tensor, batch: MoleculeBatch) -> Tensor:
+        """A convolution, then layers; the first one's norm and ReLU, which it does not need, come last."""
+        first, *others = self.layers
+        assert isinstance(first, DeepGCNLayer)
+        bonds = self.bonds(batch)
+        x = first.conv(x, edge_index, bonds)
+        for layer in others:
             x = layer(x, edge_index, bonds)
-        return x
+        out: Tensor = self.dropout(first.act(first.norm(x)))
+        return out
 
 
 class TransformerBlock(nn.Module):
@@ -219,26 +226,49 @@ class TransformerBlock(nn.Module):
         return out
 
 
+class BondAttention(nn.Module):
+    r"""Attention over connected atoms whose scores are weighed, channel by channel, by their bond.
+
+    .. math:: p_{ij} = q_i \odot k_j \odot W_e e_{ij} / \sqrt{d},\ w_{ij} = \mathrm{softmax}_j(1^T p_{ij})
+
+    What comes out for atoms is :math:`\sum_j w_{ij} v_j`, for bonds :math:`p_{ij}`, both projected.
+    """
+
+    def __init__(self, channels: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.project = nn.Linear(channels, 3 * channels, bias=False)
+        self.bond = nn.Linear(channels, channels, bias=False)
+        self.out, self.bond_out = nn.Linear(channels, channels), nn.Linear(channels, channels)
+
+    def forward(self, x: Tensor, edge_index: Tensor, bonds: Tensor) -> tuple[Tensor, Tensor]:
+        """For atoms (atoms, channels) and bonds (bonds · 2, channels)."""
+        source, target = edge_index
+        query, key, value = self.project(x).view(len(x), 3, self.heads, -1).unbind(dim=1)
+        bond = self.bond(bonds).unflatten(1, (self.heads, -1)) * query.size(-1) ** -0.5
+        product = query[target] * key[source] * bond  # (bonds · 2, heads, size)
+        weights = softmax(product.sum(dim=-1).clamp(-5, 5), target, num_nodes=len(x))
+        attended = scatter(weights[:, :, None] * value[source], target, dim_size=len(x))
+        return self.out(attended.flatten(1)), self.bond_out(product.flatten(1))
+
+
 class GT(MoleculeModel):
-    """Dwivedi and Bresson's graph Transformer: attention over connected atoms, Laplacian eigenvectors."""
+    """Dwivedi and Bresson's graph Transformer: atoms and bonds, Laplacian eigenvectors as positions."""
 
     def build(self) -> None:
-        """Attention that reads bonds, and blocks."""
-        channels, heads = self.config.channels, self.config.heads
-        self.position = nn.Linear(self.config.eigenvectors, channels)
-        self.attentions = nn.ModuleList(
-            TransformerConv(channels, channels // heads, heads, edge_dim=channels, root_weight=False)
-            for _ in range(self.config.layers)
-        )
-        self.blocks = nn.ModuleList(
-            TransformerBlock(channels, self.config.dropout) for _ in range(self.config.layers)
-        )
+        """Attention over connected atoms, and blocks of atoms and of bonds."""
+        config, channels, layers = self.config, self.config.channels, range(self.config.layers)
+        self.position = nn.Linear(config.eigenvectors, channels)
+        self.attentions = nn.ModuleList(BondAttention(channels, config.heads) for _ in layers)
+        self.blocks = nn.ModuleList(TransformerBlock(channels, config.dropout) for _ in layers)
+        self.bond_blocks = nn.ModuleList(TransformerBlock(channels, config.dropout) for _ in layers)
 
-    def encode(self, x: Tensor, edge_index: Tensor, bonds: Tensor, batch: MoleculeBatch) -> Tensor:
+    def encode(self, x: Tensor, edge_index: Tensor, batch: MoleculeBatch) -> Tensor:
         """Layer after layer."""
-        x = x + self.position(self.eigenvectors(edge_index, batch))
-        for attention, block in zip(self.attentions, self.blocks, strict=True):
-            x = block(x, attention(x, edge_index, bonds))
+        x, bonds = x + self.position(self.eigenvectors(edge_index, batch)), self.bonds(batch)
+        for attention, block, bond_block in zip(self.attentions, self.blocks, self.bond_blocks, strict=True):
+            attended, product = attention(x, edge_index, bonds)
+            x, bonds = block(x, attended), bond_block(bonds, product)
         return x
 
     def eigenvectors(self, edge_index: Tensor, batch: MoleculeBatch) -> Tensor:
@@ -261,29 +291,32 @@ class SAN(GT):
 
     def build(self) -> None:
         """Projections for connected and for other pairs."""
-        super().build()
-        channels, layers = self.config.channels, self.config.layers
-        self.attentions = nn.ModuleList()
-        self.projections = nn.ModuleList(nn.Linear(channels, 5 * channels) for _ in range(layers))
-        self.outputs = nn.ModuleList(nn.Linear(channels, channels) for _ in range(layers))
-        self.pair_bonds = nn.ModuleList(nn.Linear(channels, channels) for _ in range(layers))
+        config, channels, layers = self.config, self.config.channels, range(self.config.layers)
+        self.position = nn.Linear(config.eigenvectors, channels)
+        self.projections = nn.ModuleList(nn.Linear(channels, 5 * channels) for _ in layers)
+        self.outputs = nn.ModuleList(nn.Linear(channels, channels) for _ in layers)
+        self.pair_bonds = nn.ModuleList(nn.Linear(channels, channels) for _ in layers)
+        self.blocks = nn.ModuleList(TransformerBlock(channels, config.dropout) for _ in layers)
 
-    def encode(self, x: Tensor, edge_index: Tensor, bonds: Tensor, batch: MoleculeBatch) -> Tensor:
+    def encode(self, x: Tensor, edge_index: Tensor, batch: MoleculeBatch) -> Tensor:
         """Layer after layer, on padded molecules."""
-        x = x + self.position(self.eigenvectors(edge_index, batch))
-        connected = to_dense_adj(edge_index, batch.molecule, edge_attr=torch.ones_like(bonds[:, 0])) > 0
-        between = to_dense_adj(edge_index, batch.molecule, edge_attr=bonds)  # (batch, atoms, atoms, channels)
+        x, bonds = x + self.position(self.eigenvectors(edge_index, batch)), self.bonds(batch)
+        connected = to_dense_adj(edge_index, batch.molecule) > 0  # (batch, atoms, atoms)
+        source, target = edge_index
+        first = torch.searchsorted(batch.molecule, batch.molecule)  # (atoms,) of the same molecule
+        at = (batch.molecule[target], target - first[target], source - first[source])
         layers = zip(self.projections, self.pair_bonds, self.outputs, self.blocks, strict=True)
         for project, pair_bond, output, block in layers:
-            padded, exists = to_dense_batch(project(x), batch.molecule)
-            heads = padded.view(*padded.shape[:2], 5, self.config.heads, -1)
-            query, key, value, other_query, other_key = heads.unbind(dim=2)  # (batch, atoms, heads, size)
-            bias = pair_bond(between).view(*between.shape[:3], self.config.heads, -1)
+            projected = project(x).view(len(x), 5, self.config.heads, -1)
+            query, key = projected[target, 0], projected[source, 1]  # (bonds · 2, heads, size)
             scale = query.size(-1) ** -0.5
-            near = torch.einsum("bihc,bjhc,bijhc->bhij", query, key, 1 + bias) * scale
+            product = query * key * (1 + pair_bond(bonds).view_as(query))
+            padded, exists = to_dense_batch(projected[:, 2:], batch.molecule)
+            value, other_query, other_key = padded.unbind(dim=2)  # (batch, atoms, heads, size)
             far = torch.einsum("bihc,bjhc->bhij", other_query, other_key) * scale
+            near = far.new_zeros((*connected.shape, far.size(1))).index_put(at, product.sum(dim=-1) * scale)
             is_near, is_other = connected[:, None], (~connected & exists[:, None, :])[:, None]
-            weights = masked_softmax(near, is_near) / (1 + self.gamma)
+            weights = masked_softmax(near.permute(0, 3, 1, 2), is_near) / (1 + self.gamma)
             weights = weights + masked_softmax(far, is_other) * self.gamma / (1 + self.gamma)
             attended = torch.einsum("bhij,bjhc->bihc", weights, value).flatten(2)[exists]
             x = block(x, output(attended))
@@ -308,9 +341,9 @@ class GPS(MoleculeModel):
             for _ in range(self.config.layers)
         )
 
-    def encode(self, x: Tensor, edge_index: Tensor, bonds: Tensor, batch: MoleculeBatch) -> Tensor:
+    def encode(self, x: Tensor, edge_index: Tensor, batch: MoleculeBatch) -> Tensor:
         """Layer after layer."""
-        x = x + self.position(batch.walks[batch.path_self])
+        x, bonds = x + self.position(batch.walks[batch.path_self]), self.bonds(batch)
         for layer in self.layers:
             x = layer(x, edge_index, batch.molecule, edge_attr=bonds)
         return x

@@ -25,7 +25,7 @@ def figure_pcqm4m() -> Target:
 
 
 def _curves(name: str, title: str, table: Target) -> Target:
-    cells = tuple(cell for cell in table.cells if cell.plan is not None and cell.plan.model in STYLES)
+    cells = tuple(cell for cell in table.cells if cell.plan and cell.plan.logs and cell.plan.model in STYLES)
     return Target(
         name=name,
         title=title,

@@ -169,8 +169,9 @@ def _shows_parameters(target: Target) -> bool:
 
 def _parameters(row: Sequence[Entry | None]) -> tuple[str, str]:
     """Of our model and of the paper's."""
-    entry = next(entry for entry in row if entry is not None)
-    ours, paper = entry.parameters, entry.cell.parameters
+    entries = [entry for entry in row if entry is not None]
+    ours = next((entry.parameters for entry in entries if entry.parameters), None)
+    paper = next((entry.cell.parameters for entry in entries if entry.cell.parameters), None)
     return f"{ours:,}" if ours else NO_ENTRY, f"{paper:,}" if paper else NO_ENTRY
 
 

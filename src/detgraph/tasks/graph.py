@@ -66,17 +66,19 @@ class GraphTask(Task):
             yield self.collate(group)
 
     def groups(self, epoch: int) -> Iterator[NDArray[np.int64]]:
-        """The molecules of each training batch: of like size (less padding), in random order."""
+        """The molecules of each training batch, in random order: of like size (less padding) for DET.
+
+        Baselines have batch norms, whose statistics must be those of all sizes.
+        """
         rng = self.rng(epoch)
         order = rng.permutation(self.data.splits["train"])
         size = self.config.training.batch_size
-        chunk = 16 * size  # sort by size inside chunks of 16 batches: still random, little padding
-        parts = []
-        for start in range(0, len(order), chunk):
-            part = order[start : start + chunk]
-            parts.append(part[np.argsort(self.data.graphs.sizes[part], kind="stable")])
-        sorted_order = np.concatenate(parts)
-        groups = [sorted_order[start : start + size] for start in range(0, len(order), size)]
+        if self.config.baseline is None:
+            chunk = 16 * size  # sort by size inside chunks of 16 batches: still random, little padding
+            for start in range(0, len(order), chunk):
+                part = order[start : start + chunk]
+                order[start : start + chunk] = part[np.argsort(self.data.graphs.sizes[part], kind="stable")]
+        groups = [order[start : start + size] for start in range(0, len(order), size)]
         for index in rng.permutation(len(groups)):
             yield groups[index]
 
