@@ -37,7 +37,7 @@ def test_info_of_one_that_is_here() -> None:
     assert code == 0
     assert "2,000" in output
     assert "num_nodes=2000" in output
-    assert "Next: det train recipes/node/papers.yaml" in output
+    assert "Next: det train node/papers" in output
 
 
 def test_info_of_one_that_is_not_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_check_of_a_benchmark() -> None:
     assert output.count("checksum right") == 8
     assert "5,278" in output
     assert "140 nodes" in output
-    assert "Next: det train recipes/node/cora.yaml" in output
+    assert "Next: det train node/cora" in output
 
 
 def test_check_of_good_molecules(tmp_path: Path) -> None:
@@ -105,6 +105,20 @@ def test_check_of_triples(tmp_path: Path) -> None:
     assert code == 0
     assert "16 triples" in output
     assert "No problems." in output
+
+
+def test_check_of_triples_with_quotes(tmp_path: Path) -> None:
+    path = tmp_path / "KG.TSV"
+    path.write_text("".join(f'"Weird Al" {i}\tplays\taccordion\n' for i in range(20)))
+    assert run("check", str(path))[0] == 0
+
+
+def test_check_of_columns_with_brackets(tmp_path: Path) -> None:
+    path = tmp_path / "MINE.CSV"
+    path.write_text("smiles,dose [/kg]\nC,1\nCC,2\n")
+    code, output = run("check", str(path), "--targets", "dose [/kg]")
+    assert code == 0
+    assert "target dose [/kg]" in output
 
 
 @pytest.mark.parametrize(("task", "count"), [("graph", "20"), ("node", "200"), ("entity", "18 triples")])

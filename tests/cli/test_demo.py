@@ -3,12 +3,13 @@ from pathlib import Path
 import pytest
 from tiny_runs import outcome, tiny_config
 
-from detgraph.cli.demo import MODELS, RECIPES, show_comparison, train_once
+from detgraph.cli.demo import RECIPES, show_comparison, train_once
 from detgraph.config import dump_config, load_config
 from detgraph.data.benchmarks import BENCHMARKS
 from detgraph.errors import DetError
 from detgraph.recipes import recipe_path
 from detgraph.report.comparison import compare
+from detgraph.studies.models import OWN_MODELS
 from detgraph.training import RunFolder
 from detgraph.training.interrupt import Interrupted, StopRequest
 from detgraph.training.launch import start
@@ -64,7 +65,7 @@ def test_comparison_over_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_the_recipes_name_data_that_comes_along(recipe: str) -> None:
-    twin, det = (load_config(recipe_path(recipe), MODELS[model]) for model in ("structural", "det"))
+    twin, det = (load_config(recipe_path(recipe), OWN_MODELS[model]) for model in ("structural", "det"))
     assert det.data.name is not None
     assert BENCHMARKS[det.data.name].files == ()
     assert twin.model.tau == 1 != det.model.tau

@@ -167,6 +167,8 @@ def test_mistakes(capsys: pytest.CaptureFixture[str]) -> None:
         (("table-tiny", "--only", "paper"), "unknown data set of table-tiny 'paper'. Did you mean 'papers'?"),
         (("table-tiny", "--runs", "1"), "--runs is a quick look with studies of its own"),
         (("table-tiny", "--recompute", "--runs", "1", "--results", "x"), "without --results"),
+        (("table-tiny", "--jobs", "2"), "--jobs is for training"),
+        (("figure-neighbors", "--jobs", "2"), "--jobs are for other targets"),
     ):
         answer = det(capsys, "reproduce", *arguments)
         assert (answer.code, answer.out) == (2, "")

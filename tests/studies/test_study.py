@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import signal
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing_extensions import override
 from detgraph.config import Config, parse_config
 from detgraph.errors import DetError, unknown_name
 from detgraph.studies import Study, StudyObserver, complete
+from detgraph.studies.running import in_processes
 from detgraph.studies.study import Outcome
 from detgraph.training import Interrupted, RunFolder
 from detgraph.training.launch import start
@@ -188,6 +190,30 @@ def test_processes_give_the_same_numbers_and_can_be_interrupted(tmp_path: Path) 
     assert {key: os.environ.get(key) for key in before} == before
 
 
+def test_what_ends_while_others_fail_is_not_lost() -> None:
+    seen: list[float] = []
+
+    def done(item: float, _: None) -> None:
+        seen.append(item)
+        if item == 0:
+            raise DetError("this one cannot be kept")
+
+    with pytest.raises(DetError, match="cannot be kept"):
+        in_processes(time.sleep, iter([0.0, 0.5]), 2, done)
+    assert sorted(seen) == [0.0, 0.5]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_run_that_diverges_does_not_hold_up_others(jobs: int, tmp_path: Path) -> None:
+    wild = tiny_config("node", tmp_path / "data", {"training": {"learning_rate": 1e30}}, epochs=3)
+    bad, good = study(tmp_path, "wild", wild), study(tmp_path)
+    with pytest.raises(DetError, match=r"papers-wild seed 0: the loss is not finite"):
+        complete([bad, good], [0], jobs)
+    assert list(good.runs()) == [0]
+    assert not bad.file.exists()
+    assert not (tmp_path / "unfinished").exists()
+
+
 def test_errors_can_come_from_a_process() -> None:
     error = unknown_name("model", "gnc", ["gcn", "gat"])
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
@@ -245,13 +271,16 @@ def test_changed_data_is_refused(tmp_path: Path) -> None:
     assert list(one.runs()) == [0]
 
 
-def test_commits_of_all_runs_are_named(tmp_path: Path) -> None:
+def test_commits_of_all_runs_are_named_and_notes_kept(tmp_path: Path) -> None:
     one = study(tmp_path)
     complete([one], [0])
     content = json.loads(one.file.read_text(encoding="utf-8"))
-    one.file.write_text(json.dumps({**content, "commit": "abc"}), encoding="utf-8")
+    said = {"commit": "abc", "notes": ["said by hand"]}
+    one.file.write_text(json.dumps({**content, **said}), encoding="utf-8")
     complete([one], [0, 1, 2])
-    commits = json.loads(one.file.read_text(encoding="utf-8"))["commit"].split(", ")
+    after = json.loads(one.file.read_text(encoding="utf-8"))
+    commits = after["commit"].split(", ")
+    assert after["notes"] == ["said by hand", *content["notes"]]
     assert commits[0] == "abc"
     assert len(commits) == len(set(commits))
 

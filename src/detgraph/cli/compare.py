@@ -186,8 +186,7 @@ def show_table(studies: Sequence[Study]) -> None:
         gap = None if study is reference else paired(scores, reference.scores(), higher_is_better=higher)
         cells = ("", "", "")
         if gap is not None:
-            p = "" if gap.p is None else f"{gap.p:.1e}" if gap.p < 0.001 else f"{gap.p:.3f}"
-            cells = (f"{gap.difference:+.4f}", p, f"{gap.wins} of {gap.seeds}")
+            cells = (f"{gap.difference:+.4f}", gap.p_text, f"{gap.wins} of {gap.seeds}")
         table.add_row(
             study.model,
             spread(list(scores.values()), digits=4),

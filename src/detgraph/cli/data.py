@@ -8,7 +8,6 @@ import torch
 import typer
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from detgraph.config import load_config
 from detgraph.data.benchmarks import (
@@ -21,10 +20,9 @@ from detgraph.data.benchmarks import (
     whereabouts,
 )
 from detgraph.data.fetch import locate, package_folder
-from detgraph.data.load import load_data
 from detgraph.data.molecules import Molecules, read_molecules
 from detgraph.data.networks import Network
-from detgraph.data.tables import columns_there, read_table, where
+from detgraph.data.tables import columns_there, read_lines, read_table, where
 from detgraph.data.triples import read_triples
 from detgraph.errors import DetError, unknown_name
 
@@ -42,7 +40,7 @@ def list_benchmarks() -> None:
     for benchmark in BENCHMARKS.values():
         place = whereabouts(benchmark)
         table.add_row(benchmark.name, benchmark.task, benchmark.title, benchmark.metric, place)
-    Console().print(table)
+    Console(markup=False).print(table)
     _say("Next: det data info NAME, or det data fetch NAME for one that is not here.")
 
 
@@ -115,20 +113,21 @@ def check(
         from detgraph.training.launch import prepare  # takes seconds to import, which lists need not wait for
         from detgraph.training.loop import require_validation
 
-        config = load_config(path)
-        _describe(load_data(config.data))
-        require_validation(prepare(config))
+        task = prepare(load_config(path))
+        _describe(task.data)
+        require_validation(task)
         _say(f"No problems. Next: det train {path}")
         return
     if not path.exists() and not path.suffix:
         raise unknown_name("benchmark or file", what, BENCHMARKS)
-    if path.name.endswith(TABLES) and (path.suffix == ".parquet" or _has_column(path, smiles) or targets):
+    name = path.name.lower()
+    if name.endswith(TABLES) and (name.endswith(".parquet") or targets or _has_column(path, smiles)):
         _check_molecules(path, smiles, targets or [])
-    elif path.name.endswith(TRIPLES):
+    elif name.endswith(TRIPLES):
         _describe(read_triples(path, None, None, name=path.name))
         _say("No problems. Next: name this file in a config with task entity, then det train CONFIG.yaml")
     else:
-        columns = f"{columns_there(read_table(path).columns)} " if path.name.endswith(TABLES) else ""
+        columns = f"{columns_there(read_table(path).columns)} " if name.endswith(TABLES) else ""
         raise DetError(
             f"{path}: neither a table of molecules (no column {smiles!r}) nor triples. {columns}"
             "Expected .csv, .tsv or .parquet with a column of SMILES (name it with --smiles), "
@@ -153,8 +152,8 @@ def _check_molecules(path: Path, smiles: str, targets: list[str]) -> None:
     preview = read_table(path).head(3)
     table = Table(*preview.columns, title="the first rows")
     for cells in preview.iter_rows():
-        table.add_row(*("" if cell is None else Text(str(cell)) for cell in cells))
-    Console().print(table)
+        table.add_row(*("" if cell is None else str(cell) for cell in cells))
+    Console(markup=False).print(table)
     molecules = read_molecules(path, smiles_column=smiles, targets=targets, bad_rows="skip")
     _describe(molecules)
     for bad in molecules.bad_rows[:SHOWN_PROBLEMS]:
@@ -168,7 +167,11 @@ def _check_molecules(path: Path, smiles: str, targets: list[str]) -> None:
 
 
 def _has_column(path: Path, name: str) -> bool:
-    return name.lower() in (column.lower() for column in read_table(path).columns)
+    if path.name.lower().endswith(TRIPLES):  # quotes mean nothing there
+        columns = "".join(read_lines(path)["text"].head(1)).split("\t")
+    else:
+        columns = read_table(path).columns
+    return name.lower() in (column.strip().lower() for column in columns)
 
 
 def _load_some(name: str) -> Dataset:
@@ -213,12 +216,14 @@ def _pairs(rows: Iterable[tuple[str, str]]) -> None:
     table.add_column(no_wrap=True, style="bold")
     table.add_column(overflow="fold")
     for key, value in rows:
-        table.add_row(key, Text(value))
-    Console().print(table)
+        table.add_row(key, value)
+    Console(markup=False).print(table)
 
 
 def _next(benchmark: Benchmark) -> None:
-    _say(f"Next: det train recipes/{benchmark.task}/{benchmark.name}.yaml")
+    recipe = benchmark.name.removesuffix("-official")  # which has settings of its substitute
+    changes = "" if recipe == benchmark.name else f" data.name={benchmark.name}"
+    _say(f"Next: det train {benchmark.task}/{recipe}{changes}")
 
 
 def _say(text: str) -> None:

@@ -12,12 +12,12 @@ from detgraph.errors import DetError
 from detgraph.recipes import recipe_path
 from detgraph.report.comparison import HEADER, Pair, compare, save_pairs
 from detgraph.report.html import write_report
+from detgraph.studies.models import OWN_MODELS
 from detgraph.training import RunFolder
 from detgraph.training.launch import resume, start
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 RECIPES = ("demo/molecules", "demo/network", "demo/knowledge-graph")
-MODELS = {"structural": ["model.tau=1"], "det": []}
 
 
 @app.command()
@@ -35,9 +35,9 @@ def demo(
     runs: list[RunFolder] = []
     pairs: list[Pair] = []
     for recipe in RECIPES:
-        trained: dict[str, list[RunFolder]] = {model: [] for model in MODELS}
+        trained: dict[str, list[RunFolder]] = {model: [] for model in OWN_MODELS}
         for seed in range(seeds):
-            for model, overrides in MODELS.items():
+            for model, overrides in OWN_MODELS.items():
                 config = load_config(recipe_path(recipe), [*overrides, f"seed={seed}"])
                 path = output / f"{Path(recipe).name}-{model}-seed{seed}"
                 console.rule(path.name)

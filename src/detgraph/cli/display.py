@@ -14,12 +14,14 @@ from detgraph.training import Interrupted, Observer, Result, Trainer
 
 # Names of files and data may hold brackets, and a command broken over two lines cannot be copied.
 console = Console(highlight=False, markup=False, soft_wrap=True)
+beside = Console(highlight=False, markup=False, soft_wrap=True, stderr=True)  # what would disturb JSON
 
 
 class TrainingBar(Observer):
     """A progress bar on a terminal; elsewhere a line at every tenth of the way."""
 
-    def __init__(self, title: str, trainer: Trainer) -> None:
+    def __init__(self, title: str, trainer: Trainer, screen: Console = console) -> None:
+        self.screen = screen
         self.metric = trainer.task.metric
         self.losses = self.score = ""
         steps = trainer.task.steps()
@@ -35,7 +37,7 @@ class TrainingBar(Observer):
             TimeRemainingColumn(),
             TextColumn("{task.fields[state]}"),
         )
-        self.bar = Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
+        self.bar = Progress(*columns, console=screen, disable=not screen.is_terminal, transient=True)
         self.row = self.bar.add_task(title, total=self.total, completed=self.done, state="")
         self.title = title
 
@@ -60,42 +62,42 @@ class TrainingBar(Observer):
             self.score = f"valid {self.metric} {record['valid'][self.metric]:.4f}"
         self.bar.update(self.row, state=f"{self.losses}  {self.score}")
         tenth = 10 * self.done // self.total
-        if not console.is_terminal and (record["epoch"] == 0 or tenth > self.printed):
+        if not self.screen.is_terminal and (record["epoch"] == 0 or tenth > self.printed):
             self.printed = tenth
             left = record["seconds"] * (self.total - self.done) / self.done
             state = f"{self.losses}, {self.score}, at most {duration(left)} left"
-            console.print(f"{self.title}: epoch {record['epoch'] + 1}, {state}")
+            self.screen.print(f"{self.title}: epoch {record['epoch'] + 1}, {state}")
 
 
-def announce(task: Task, trainer: Trainer) -> None:
+def announce(task: Task, trainer: Trainer, screen: Console = console) -> None:
     """Say what will be trained, on what, and what it will take."""
-    console.print(task.describe())
-    show_notes(task.notes)
+    screen.print(task.describe())
+    show_notes(task.notes, screen)
     parameters = sum(parameter.numel() for parameter in task.parameters())
     need = task.memory() + 16 * parameters
     steps, minutes = task.steps(), trainer.config.minutes
     budget = "" if minutes is None else f" or {minutes:g} minutes"
-    console.print(
+    screen.print(
         f"{parameters:,} parameters, about {need / 2**20:,.0f} MB for a step, {steps:,} "
         f"step{'s' * (steps != 1)} an epoch, at most {trainer.config.epochs:,} epochs{budget}"
     )
 
 
-def run_training(trainer: Trainer, title: str) -> Result | None:
+def run_training(trainer: Trainer, title: str, screen: Console = console) -> Result | None:
     """Train with a bar; None if it was interrupted and saved."""
     try:
-        with TrainingBar(title, trainer) as bar:
+        with TrainingBar(title, trainer, screen) as bar:
             return trainer.train(bar)
     except Interrupted:
         folder = shlex.quote(str(trainer.run.path))
-        console.print(f"Stopped; everything is saved. Go on with: det resume {folder}")
+        screen.print(f"Stopped; everything is saved. Go on with: det resume {folder}")
         return None
 
 
-def show_notes(notes: Iterable[str]) -> None:
+def show_notes(notes: Iterable[str], screen: Console = console) -> None:
     """What has to be said beside every number."""
     for note in notes:
-        console.print(f"note: {note}", style="dim")
+        screen.print(f"note: {note}", style="dim")
 
 
 def show_result(result: Result, trainer: Trainer) -> None:

@@ -23,7 +23,8 @@ def doctor() -> None:
     console = Console(highlight=False)
     facts = Table("what", "value")
     for name, value in versions().items():
-        facts.add_row(name, value or "not installed")
+        if value or name != "commit":  # an installed package has none
+            facts.add_row(name, value or "not installed")
     facts.add_row("device", "cuda" if torch.cuda.is_available() else "cpu")
     facts.add_row("threads", str(torch.get_num_threads()))
     facts.add_row("OMP_WAIT_POLICY", os.environ.get("OMP_WAIT_POLICY", "not set"))

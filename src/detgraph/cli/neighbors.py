@@ -26,7 +26,9 @@ def neighbors(
     name: Annotated[
         str, typer.Argument(metavar="ENTITY|NODE", help="An entity's name or id, or a node's id.")
     ],
-    top: Annotated[int, typer.Option(min=1, help="Most neighbours of each kind to print.")] = 20,
+    top: Annotated[
+        int, typer.Option(min=1, help="Most neighbours of each kind to print; --json has all.")
+    ] = 20,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Also draw those of an entity: .svg, .png or .pdf."),

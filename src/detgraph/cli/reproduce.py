@@ -1,6 +1,7 @@
 """`det reproduce`: the paper's tables and figures, from the studies at hand or trained again."""
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +9,7 @@ import typer
 from rich.console import Console
 
 from detgraph.cli.compare import StudyBar
-from detgraph.cli.display import announce, console, run_training
+from detgraph.cli.display import announce, beside, console, run_training
 from detgraph.errors import DetError
 from detgraph.report.neighbors import tables
 from detgraph.reproduce import TARGETS, figure_neighbors, find_target
@@ -20,6 +21,7 @@ from detgraph.reproduce.target import Target
 from detgraph.reproduce.training import trainable
 from detgraph.studies import complete
 from detgraph.training import Interrupted
+from detgraph.training.loop import using_threads
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -67,10 +69,14 @@ def reproduce(
     """
     named = named_results(results, new=recompute) if results else None
     if name == figure_neighbors.NAME:
-        if only is not None or runs is not None:
-            raise DetError(f"{name} is of one run on each data set: --only and --runs are for other targets.")
+        if only is not None or runs is not None or jobs > 1:
+            raise DetError(
+                f"{name} is of one run on each data set: --only, --runs and --jobs are for other targets."
+            )
         reproduce_neighbors(named, output, recompute=recompute, as_json=as_json)
         return
+    if jobs > 1 and not recompute:
+        raise DetError("--jobs is for training: it goes with --recompute.")
     target = find_target(name)
     if only is not None:
         target = target.only([dataset.strip() for dataset in only.split(",")])
@@ -84,8 +90,7 @@ def reproduce(
     source = named or (new_results() if recompute else committed_results())
     finished = True
     if recompute:
-        # What is not asked for must not stand between the lines of JSON.
-        finished = train(target, source, runs, jobs, Console(stderr=True) if as_json else console)
+        finished = train(target, source, runs, jobs, beside if as_json else console)
     entries = read_entries(target, source, runs)
     if as_json:
         for entry in entries:
@@ -103,11 +108,12 @@ def reproduce(
 def reproduce_neighbors(results: Results | None, output: Path, *, recompute: bool, as_json: bool) -> None:
     """The figure of two entities, from one trained run each."""
     source = results or (new_results() if recompute else committed_results())
+    screen = beside if as_json else console
     if recompute:
         for dataset, entity, folder, trainer in figure_neighbors.missing(source, output / "runs"):
             if trainer is not None:
-                announce(trainer.task, trainer)
-                if run_training(trainer, folder.name) is None:
+                announce(trainer.task, trainer, screen)
+                if run_training(trainer, folder.name, screen) is None:
                     raise typer.Exit(130)
             figure_neighbors.keep_example(source, dataset, entity, folder)
     examples = figure_neighbors.read_examples(source)
@@ -129,6 +135,8 @@ def reproduce_neighbors(results: Results | None, output: Path, *, recompute: boo
 def train(target: Target, source: Results, runs: int | None, jobs: int, screen: Console) -> bool:
     """Train, or count, what is missing; whether it came to its end."""
     if target.facts is not None:
+        if runs is not None or jobs > 1:
+            raise DetError(f"{target.name} is counted, not trained: --runs and --jobs are for other targets.")
         for reason in count_facts(target, source.facts(target.name)):
             screen.print(f"note: {reason}")
         return True
@@ -137,7 +145,9 @@ def train(target: Target, source: Results, runs: int | None, jobs: int, screen: 
         screen.print(f"note: {reason}")
     try:
         for wanted, group in studies.items():
-            with StudyBar(screen) as bar:
+            timed = any(study.config.training.minutes is not None for study in group)
+            # Limits of time are those of one core.
+            with StudyBar(screen) as bar, using_threads(1) if timed else nullcontext():
                 complete(group, range(wanted), jobs, bar)
     except Interrupted:
         screen.print("Stopped; everything is kept. Run the same command again to go on.")

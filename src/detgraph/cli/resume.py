@@ -14,10 +14,14 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 @app.command()
 def resume(folder: Annotated[Path, typer.Argument(help="The run folder.")]) -> None:
-    """Go on from the last checkpoint; the outcome is the same, bit for bit, as without the interruption."""
+    """Go on from the last checkpoint; on a CPU the outcome is the same, bit for bit, as if never stopped."""
     trainer = resume_run(folder)
     announce(trainer.task, trainer)
-    console.print(f"Going on in epoch {trainer.progress.epoch + 1}, step {trainer.progress.step + 1}")
+    progress = trainer.progress
+    if progress.step or not trainer.at_end():
+        console.print(f"Going on in epoch {progress.epoch + 1}, step {progress.step + 1}")
+    else:
+        console.print("All epochs are done; the last evaluation is left")
     result = run_training(trainer, folder.name)
     if result is None:
         raise typer.Exit(130)

@@ -59,7 +59,7 @@ def tune(
         f"validation {tuning.metric} counts, the test split is not read."
     )
     try:
-        search(tuning, trials, minutes, jobs, TrialLines(tuning))
+        search(tuning, trials, minutes, jobs, TrialLines(tuning, minutes))
     except Interrupted:
         console.print(f"Stopped; finished trials are kept in {tuning.file}. Run the same command to go on.")
         raise typer.Exit(130) from None
@@ -69,8 +69,8 @@ def tune(
 class TrialLines(TuningObserver):
     """A line for each trial."""
 
-    def __init__(self, tuning: Tuning) -> None:
-        self.tuning = tuning
+    def __init__(self, tuning: Tuning, minutes: float | None) -> None:
+        self.tuning, self.minutes = tuning, minutes
         self.start = time.monotonic()
         self.total = self.found = 0
 
@@ -83,7 +83,10 @@ class TrialLines(TuningObserver):
     @override
     def finished(self, trial: Trial) -> None:
         done = len(self.tuning.trials)
-        left = (time.monotonic() - self.start) / (done - self.found) * (self.total - done)
+        passed = time.monotonic() - self.start
+        left = passed / (done - self.found) * (self.total - done)
+        if self.minutes is not None:
+            left = min(left, max(0.0, 60 * self.minutes - passed))
         outcome = f"failed: {trial.failed}" if trial.value is None else f"{trial.value:.4f}"
         best = self.tuning.best
         ahead = "" if best is None else f"best {best.value:.4f} in trial {best.number}, "

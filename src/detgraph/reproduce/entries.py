@@ -155,7 +155,7 @@ def _gap(ours: dict[int, float], twin: dict[int, float], measure: Measure, name:
     gap = paired(ours, twin, higher_is_better=measure.higher_is_better)
     if gap is None:
         return ""
-    p = "" if gap.p is None else f"p = {gap.p:.1e}, " if gap.p < 0.001 else f"p = {gap.p:.3f}, "
+    p = f"p = {gap.p_text}, " if gap.p_text else ""
     return (
         f"{measure.title} {gap.difference:+.{measure.digits + 1}f} to {name} on the same seeds "
         f"({p}better in {gap.wins} of {gap.seeds})"

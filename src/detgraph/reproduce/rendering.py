@@ -97,7 +97,7 @@ def notes(target: Target, entries: Sequence[Entry]) -> list[str]:
     for (note, column), found in rows.items():
         columns.setdefault((note, tuple(found)), []).append(column)
     about: dict[str, list[str]] = {}
-    all_rows = {cell.model for cell in target.cells}
+    all_rows = {entry.cell.model for entry in entries}
     for (note, models), titles in columns.items():
         which = ", ".join(models)
         if len(models) > MOST_NAMED or len(models) == len(all_rows) > 1:

@@ -24,6 +24,7 @@ from detgraph.studies.study import Outcome, Study
 from detgraph.training import Interrupted, Observer, RunFolder, Trainer
 from detgraph.training.interrupt import StopRequest
 from detgraph.training.launch import resume, start
+from detgraph.training.loop import Diverged
 from detgraph.training.run import InUse
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
@@ -60,9 +61,11 @@ def complete(
 
     Raises:
         Interrupted: on Ctrl-C or SIGTERM; finished runs are in the files, others go on next time.
-        DetError: also if a file is of another study, before anything is trained.
+        DetError: also if a file is of another study, before anything is trained; if runs have diverged, after
+            all others.
     """
     observer = observer or StudyObserver()
+    diverged: list[str] = []
     missing = {study.file: set(study.missing(seeds)) for study in studies}
     # Seed by seed, so that what is there after an interruption can be compared.
     todo = [(study, seed) for seed in seeds for study in studies if seed in missing[study.file]]
@@ -73,23 +76,28 @@ def complete(
             observer.started(study, seed)
             yield study, seed
 
-    def keep(job: Job, outcome: Outcome) -> None:
+    def keep(job: Job, outcome: Outcome | Diverged) -> None:
         study, seed = job
+        if isinstance(outcome, Diverged):
+            diverged.append(f"{study.name} seed {seed}: {outcome}")
+            return
         study.add(outcome)
         remove(study.unfinished(seed))
         observer.finished(study, outcome)
 
     if jobs > 1:
         in_processes(train_job, begun(), jobs, keep)
-        return
-    try:
-        for study, seed in begun():
-            keep((study, seed), go_on(study, seed, observer))
-    except KeyboardInterrupt:  # between two runs; training itself saves its state first
-        raise Interrupted from None
+    else:
+        try:
+            for study, seed in begun():
+                keep((study, seed), go_on(study, seed, observer))
+        except KeyboardInterrupt:  # between two runs; training itself saves its state first
+            raise Interrupted from None
+    if diverged:
+        raise DetError("\n".join(diverged))
 
 
-def go_on(study: Study, seed: int, observer: Observer) -> Outcome:
+def go_on(study: Study, seed: int, observer: Observer) -> Outcome | Diverged:
     """One run of a study, from its start or from where it was interrupted."""
     folder, config = study.unfinished(seed), study.config.model_copy(update={"seed": seed})
     begun = RunFolder(folder)
@@ -106,8 +114,10 @@ def go_on(study: Study, seed: int, observer: Observer) -> Outcome:
         return outcome_of(trainer, observer)
     except InUse:
         raise
-    except DetError:  # what diverged once would do so again
+    except DetError as error:  # what diverged once would do so again
         remove(folder)
+        if isinstance(error, Diverged):  # other seeds and models may not
+            return error
         raise
 
 
@@ -156,10 +166,13 @@ def in_processes(
                     return
                 ended, _ = wait(running, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
                 for future in ended:
-                    done(running.pop(future), future.result())
+                    answer = future.result()
+                    done(running.pop(future), answer)
                 if request.requested:
                     raise Interrupted
         except BrokenProcessPool:
+            if request.requested:  # before the processes could tell a stop request from a kill
+                raise Interrupted from None
             raise DetError(
                 "a process ended without a word, most likely for want of memory. Finished runs are kept: "
                 "run the same command again with fewer --jobs."
@@ -167,6 +180,9 @@ def in_processes(
         finally:
             stop.set()
             pool.shutdown()
+            for future, item in running.items():  # those that came to their end meanwhile
+                if future.exception() is None:
+                    done(item, future.result())
 
 
 class WorkerState(Observer):
@@ -184,15 +200,16 @@ WORKER = WorkerState()
 
 
 def begin_worker(stop: Event) -> None:
-    """Prepare a process as a command's: one thread, freed memory kept; the parent alone answers Ctrl-C."""
+    """Prepare a process as a command's: one thread, freed memory kept; the parent alone answers signals."""
     end_with_parent()
     keep_freed_memory()
     torch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     WORKER.stop = stop
 
 
-def train_job(job: Job) -> Outcome:
+def train_job(job: Job) -> Outcome | Diverged:
     """One run in a worker."""
     study, seed = job
     return go_on(study, seed, WORKER)

@@ -29,6 +29,13 @@ class Paired:
     wins: int  # seeds on which the one is better
     p: float | None  # of the two-sided paired t-test; None where it says nothing
 
+    @property
+    def p_text(self) -> str:
+        """Three digits, or the order of magnitude; nothing where there is no p."""
+        if self.p is None:
+            return ""
+        return f"{self.p:.1e}" if self.p < 0.001 else f"{self.p:.3f}"
+
 
 def paired(one: Mapping[int, float], other: Mapping[int, float], *, higher_is_better: bool) -> Paired | None:
     """Compare two models seed by seed; None if they share no seed."""

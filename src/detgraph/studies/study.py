@@ -111,7 +111,6 @@ class Study:
         run = Run(outcome.seed, result.valid, result.test, result.best_epoch, result.epochs, result.seconds)
         runs = {**self.runs(), run.seed: run}
         made_with = versions()
-        commits = [*(old.get("commit") or "").split(", "), made_with.pop("commit")]
         content = {
             "dataset": self.dataset,
             "model": self.model,
@@ -121,10 +120,9 @@ class Study:
             "runs": [asdict(runs[seed]) for seed in sorted(runs)],
             "trivial": result.trivial,
             "parameters": result.parameters,
-            "notes": list(outcome.notes),
+            "notes": list(dict.fromkeys([*old.get("notes", []), *outcome.notes])),  # some stand there by hand
             "versions": made_with,
-            # All that runs were made with, should a study have gone on after a change of the code.
-            "commit": ", ".join(dict.fromkeys(commit for commit in commits if commit)) or None,
+            "commit": joined_commits(old.get("commit"), made_with.pop("commit")),
             "fingerprint": outcome.fingerprint,
         }
         if self.logs:
@@ -138,6 +136,12 @@ class Study:
     def unfinished(self, seed: int) -> Path:
         """The folder of a run under way, from which it goes on after an interruption."""
         return self.file.parent / "unfinished" / f"{self.file.stem}-{seed}"
+
+
+def joined_commits(before: str | None, now: str | None) -> str | None:
+    """All that a file's runs were made with, should it have gone on after a change of the code."""
+    commits = [*(before or "").split(", "), now]
+    return ", ".join(dict.fromkeys(commit for commit in commits if commit)) or None
 
 
 def log_file(study: Path, seed: int) -> Path:

@@ -15,7 +15,7 @@ from detgraph.errors import DetError
 from detgraph.files import write_text
 from detgraph.studies.running import WORKER, in_processes, train
 from detgraph.studies.space import Range, Settings, Space, overrides
-from detgraph.studies.study import differences, settings
+from detgraph.studies.study import differences, joined_commits, settings
 from detgraph.training import Observer
 from detgraph.training.launch import prepare
 from detgraph.training.run import read_json, versions
@@ -94,8 +94,7 @@ class Tuning:
         """Write a finished trial into the file, at once and atomically."""
         self.trials = sorted([*self.trials, trial], key=lambda trial: trial.number)
         best, made_with = self.best, versions()
-        commits = [*(self.commit or "").split(", "), made_with.pop("commit")]
-        self.commit = ", ".join(dict.fromkeys(commit for commit in commits if commit)) or None
+        self.commit = joined_commits(self.commit, made_with.pop("commit"))
         content = {
             **self._about(),
             "metric": self.metric,

@@ -24,6 +24,8 @@ class Task(nn.Module, ABC):
     """The validation metric that chooses the checkpoint."""
     higher_is_better: bool
     model: nn.Module
+    data: Any
+    """`Network`, `Molecules` or `Triples`."""
 
     def __init__(self, seed: int, notes: tuple[str, ...]) -> None:
         super().__init__()

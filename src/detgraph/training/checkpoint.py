@@ -1,4 +1,4 @@
-"""Everything needed to go on from a step, bit for bit, in one safetensors file."""
+"""Everything needed to go on from a step, on a CPU bit for bit, in one safetensors file."""
 
 import json
 from dataclasses import asdict, dataclass, field

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
@@ -23,6 +23,10 @@ from detgraph.training.optim import learning_rate, make_optimizer
 from detgraph.training.run import RunFolder, versions
 
 ALONE_BELOW = 96 * 2**20  # bytes of a step
+
+
+class Diverged(DetError):
+    """Training has left the realm of numbers."""
 
 
 class Observer:
@@ -51,15 +55,19 @@ class Result:
 
 
 @contextmanager
-def fitting_threads(task: Task) -> Iterator[None]:
-    """One thread for small steps: to wake others for each of their operations takes longer than it saves."""
-    threads = torch.get_num_threads()
-    if task.memory() < ALONE_BELOW:
-        torch.set_num_threads(1)
+def using_threads(count: int) -> Iterator[None]:
+    """So many threads for torch, and for the kernels, which use as many."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
     try:
         yield
     finally:
-        torch.set_num_threads(threads)
+        torch.set_num_threads(before)
+
+
+def fitting_threads(task: Task) -> AbstractContextManager[None]:
+    """One thread for small steps: to wake others for each of their operations takes longer than it saves."""
+    return using_threads(1 if task.memory() < ALONE_BELOW else torch.get_num_threads())
 
 
 def require_validation(task: Task) -> None:
@@ -80,19 +88,20 @@ class Trainer:
     def __init__(self, task: Task, config: TrainingConfig, run: RunFolder, *, read_test: bool = True) -> None:
         require_validation(task)
         self.task, self.config, self.run, self.read_test = task, config, run, read_test
-        self.optimizer = make_optimizer(task.parameter_groups(), config)
-        self.average = WeightAverage(self.optimizer, config.average)
         self.progress = Progress()
         self.best: Snapshot | None = None
         self.fabric = make_fabric(config)
-        if config.precision == "bf16-mixed" and self.fabric.device.type == "cpu" and not half_products_run():
+        # Fabric takes bfloat16 on a CPU for either kind of half precision.
+        if config.precision != "32-true" and self.fabric.device.type == "cpu" and not half_products_run():
             raise DetError(
-                "training.precision=bf16-mixed: a product in bfloat16 ends the process on this CPU. Take "
-                "training.precision=32-true, or set the variable ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16."
+                f"training.precision={config.precision}: a product in bfloat16 ends the process on this CPU. "
+                "Take training.precision=32-true, or set the variable ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16."
             )
-        # Fabric moves the task to its device and wraps it for mixed precision.
+        # Some optimisers make their state at once, where the parameters are.
+        self.optimizer = make_optimizer(task.to(self.fabric.device).parameter_groups(), config)
+        self.average = WeightAverage(self.optimizer, config.average)
+        # Fabric wraps the task for mixed precision.
         self.module, self.fabric_optimizer = self.fabric.setup(task, self.optimizer)
-        # After the move: an optimiser's state is put where its parameters are.
         if run.checkpoint_file.exists():
             self.progress, neighbors, self.best = load_checkpoint(run.checkpoint_file, task, self.optimizer)
             task.load_neighbor_state(neighbors)
@@ -105,12 +114,12 @@ class Trainer:
             Interrupted: on Ctrl-C or SIGTERM, after saving a checkpoint.
             InUse: if another process trains this run.
         """
-        progress, config, observer = self.progress, self.config, observer or Observer()
+        progress, observer = self.progress, observer or Observer()
         with self.run.alone():
             self.run.check_unfinished()  # by another process, after this one had opened it
             self.run.keep_metrics_before(progress.epoch)
             with StopRequest() as stop:
-                while not self.at_end() and (config.patience is None or progress.stale < config.patience):
+                while progress.step or not self.at_end():  # an epoch that was begun is also evaluated
                     self.train_epoch(stop, observer)
                     observer.epoch(self.finish_epoch())
                     self.save_if_due(stop)
@@ -152,7 +161,7 @@ class Trainer:
             for name, loss in losses.items():
                 progress.sums[name] = progress.sums.get(name, 0.0) + float(loss.detach())
             if not math.isfinite(sum(progress.sums.values())):
-                raise DetError(
+                raise Diverged(
                     f"the loss is not finite in epoch {progress.epoch + 1}, step {progress.step}. "
                     "A smaller training.learning_rate, or training.clip_norm=1, usually helps."
                 )
@@ -179,7 +188,7 @@ class Trainer:
         """Keep the present weights if none before had a better validation metric."""
         progress, sign = self.progress, 1 if self.task.higher_is_better else -1
         if math.isnan(score):
-            raise DetError(
+            raise Diverged(
                 f"the validation {self.task.metric} is not a number after epoch {progress.epoch + 1}, so it "
                 "cannot choose the weights. Either training has diverged (a smaller "
                 "training.learning_rate helps), or the validation part lacks labels of some class."
@@ -191,9 +200,11 @@ class Trainer:
             progress.stale += 1
 
     def at_end(self, epoch: int | None = None) -> bool:
-        """Whether all epochs are done before ``epoch`` (default: the present one), or the time is up."""
+        """Whether ``epoch`` (default: the present one) is past the last, or time or patience have run out."""
         epoch = self.progress.epoch if epoch is None else epoch
-        minutes = self.config.minutes
+        minutes, patience = self.config.minutes, self.config.patience
+        if patience is not None and self.progress.stale >= patience:
+            return True
         out_of_time = minutes is not None and self.progress.seconds >= 60 * minutes and epoch > 0
         return epoch >= self.config.epochs or out_of_time
 
