@@ -29,7 +29,7 @@ def terminal_tables(target: Target, entries: Sequence[Entry], width: int) -> lis
         for place, column in enumerate(target.columns)
     ]
     if _shows_parameters(target):
-        sizes = ("\npaper ".join(_parameters(row)) for _, rows in sections for _, row in rows)
+        sizes = (_stacked(*_parameters(row)) for _, rows in sections for _, row in rows)
         columns.insert(0, ["parameters", *sizes])
     labels = [model for _, rows in sections for model, _ in rows]
     parts: list[list[list[str]]] = []
@@ -200,9 +200,11 @@ def _paper(entry: Entry | None) -> str:
 
 
 def _two_lines(entry: Entry | None) -> str:
-    paper = _paper(entry)
-    text = _ours(entry) if paper == NO_ENTRY else f"{_ours(entry)}\npaper {paper}"
-    return text.replace(" ± ", "±")  # so that a narrow terminal does not break a number
+    return _stacked(_ours(entry), _paper(entry)).replace(" ± ", "±")  # a narrow terminal would break it
+
+
+def _stacked(ours: str, paper: str) -> str:
+    return ours if paper == NO_ENTRY else f"{ours}\npaper {paper}"
 
 
 def _spread(mean: float, std: float | None, digits: int) -> str:
