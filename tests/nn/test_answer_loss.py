@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from detgraph.nn.answer_loss import answer_loss
+from detgraph.nn.answer_loss import answer_loss, scored_answer_loss
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
@@ -17,8 +17,15 @@ def test_equals_cross_entropy_of_each_answer(smoothing: float, with_extra: bool)
     extra = torch.randn(9, generator=generator, dtype=torch.float64) if with_extra else None
     loss = answer_loss(states, candidates, question, answer, smoothing, extra)
     scores = states @ candidates.t() + (0 if extra is None else extra)
-    expected = functional.cross_entropy(scores[question], answer, label_smoothing=smoothing)
+    # The rest of an answer's weight goes to all entities: to candidates by how many they stand for.
+    common = (
+        torch.full((9,), 1 / 9, dtype=torch.float64) if extra is None else extra.exp() / extra.exp().sum()
+    )
+    weights = (1 - smoothing) * functional.one_hot(answer, 9) + smoothing * common
+    expected = functional.cross_entropy(scores[question], weights)
     torch.testing.assert_close(loss, expected)
+    plain = scored_answer_loss(states @ candidates.t(), question, answer, smoothing, extra)
+    torch.testing.assert_close(plain, expected)
     ours = torch.autograd.grad(3 * loss, [states, candidates])
     theirs = torch.autograd.grad(3 * expected, [states, candidates])
     for one, other in zip(ours, theirs, strict=True):

@@ -144,3 +144,15 @@ class EntityBaseline(Baseline):
     name: EntityBaselineName
     channels: Count = 128
     """Size of the embeddings, real and imaginary parts counted both."""
+    relation_channels: Count | None = None
+    """Size of tucker's embeddings of relations; default: that of entities."""
+    dropouts: tuple[Rate, Rate, Rate] = (0.3, 0.4, 0.5)
+    """Of tucker: on heads, on the core tensor with its relation, and on both together."""
+    dropout: Rate = 0.1
+    """Of compgcn: on the sums of messages."""
+
+    @model_validator(mode="after")
+    def _has_effect(self) -> "EntityBaseline":
+        own = {"tucker": {"relation_channels", "dropouts"}, "compgcn": {"dropout"}}
+        self.check_read(self.name, {"name", "channels"} | own.get(self.name, set()))
+        return self

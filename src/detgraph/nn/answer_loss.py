@@ -23,11 +23,27 @@ def answer_loss(
         candidates: (candidates, channels).
         question: (answers,) row of ``states``.
         answer: (answers,) row of ``candidates``.
-        smoothing: share of an answer's weight that all candidates have in common.
-        extra: (candidates,) added to the scores, or None.
+        smoothing: share of an answer's weight that all entities have in common.
+        extra: (candidates,) added to the scores: logarithms of how many entities each stands for; or None.
     """
     loss: Tensor = _AnswerLoss.apply(states, candidates, question, answer, smoothing, extra)  # type: ignore[no-untyped-call]  # torch
     return loss
+
+
+def scored_answer_loss(
+    scores: Tensor, question: Tensor, answer: Tensor, smoothing: float, extra: Tensor | None
+) -> Tensor:
+    """The same of any scores (questions, candidates)."""
+    likely = (scores if extra is None else scores + extra).log_softmax(dim=1)
+    loss = -(1 - smoothing) * likely[question, answer].mean()
+    if smoothing:
+        loss = loss - smoothing * (likely @ stands_for(extra, scores.size(1), scores))[question].mean()
+    return loss
+
+
+def stands_for(extra: Tensor | None, candidates: int, like: Tensor) -> Tensor:
+    """The share of all entities that each candidate stands for, (candidates,)."""
+    return like.new_full((candidates,), 1 / candidates) if extra is None else extra.softmax(dim=0)
 
 
 class _AnswerLoss(torch.autograd.Function):
@@ -47,10 +63,11 @@ class _AnswerLoss(torch.autograd.Function):
         total = torch.zeros_like(states[:, 0]).index_add_(0, question, weight)  # (questions,)
         loss = -(1 - smoothing) * likely[question, answer].mean()
         if smoothing:
-            loss = loss - smoothing * (likely.mean(dim=1) * total).sum()
+            share = stands_for(extra, len(candidates), states)
+            loss = loss - smoothing * (likely @ share * total).sum()
         slope = likely.exp_().mul_(total[:, None])
         if smoothing:
-            slope.sub_((smoothing / len(candidates) * total)[:, None])
+            slope.addr_(total, share, alpha=-smoothing)
         slope.index_put_((question, answer), -(1 - smoothing) * weight, accumulate=True)
         ctx.save_for_backward(states, candidates, slope)
         return loss

@@ -7,16 +7,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from detgraph.baselines.entities import PykeenModel
+from detgraph.baselines.entities import DISTANCES, PykeenModel, real
 from detgraph.config import EntityConfig
 from detgraph.data.triples import Triples
+from detgraph.nn.answer_loss import answer_loss, scored_answer_loss
+from detgraph.nn.complex_product import cubes
 from detgraph.tasks.base import Split
 from detgraph.tasks.contexts import distinct_questions
 from detgraph.tasks.entity import EntityTask, Scored
 from detgraph.tasks.groups import Integers
 
-NUMBERS = 2**26  # that the scores of a block may take, with what they are made of
-DISTANCES = ("transe", "rotate")  # models that hold the differences of all pairs
+NUMBERS = 2**26  # that the scores of a block may take
 
 
 class QuestionBatch(NamedTuple):
@@ -42,17 +43,19 @@ class EntityBaselineTask(EntityTask):
     def forward(self, batch: QuestionBatch) -> dict[str, Tensor]:
         """``main``: mean over all answers; ``n3``."""
         self.model.after_step()  # of the step before
-        scores = self.model(batch.source, batch.relation, batch.candidates) + batch.extra
-        likely = scores.log_softmax(dim=1)
-        smoothing = self.config.training.label_smoothing
-        main = -(1 - smoothing) * likely[batch.question, batch.answer].mean()
-        if smoothing:
-            main = main - smoothing * likely.mean(dim=1)[batch.question].mean()
+        training = self.config.training
+        parts = self.model.embed(batch.source, batch.relation, batch.candidates)
+        states, tails, asked = self.model.states(parts), real(parts.tails), (batch.question, batch.answer)
+        if self.model.name in DISTANCES:
+            scores = self.model.compare(states, tails)
+            main = scored_answer_loss(scores, *asked, training.label_smoothing, batch.extra)
+        else:
+            main = answer_loss(states, tails, *asked, training.label_smoothing, batch.extra)
         losses = {"main": main}
-        if self.config.training.n3:
-            answer = batch.answer if batch.candidates is None else batch.candidates[batch.answer]
-            source, relation = batch.source[batch.question], batch.relation[batch.question]
-            losses["n3"] = self.config.training.n3 * self.model.cubes(source, relation, answer).mean()
+        if training.n3:
+            head, relation = (real(part)[batch.question] for part in (parts.heads, parts.relations))
+            sizes = cubes(head) + cubes(relation) + cubes(tails[batch.answer])
+            losses["n3"] = training.n3 * sizes.mean()
         return losses
 
     def steps(self) -> int:
@@ -82,20 +85,13 @@ class EntityBaselineTask(EntityTask):
         del split  # the models look at no neighbourhood
         self.model.after_step()
         asked, question, first = distinct_questions(asked)
-        size = max(1, NUMBERS // (len(self.data.entities) * self.numbers_a_score))
+        size = max(1, NUMBERS // len(self.data.entities))
         for start in range(0, len(first), size):
             source, relation, _ = torch.from_numpy(asked[first[start : start + size]].T).to(self.device)
             here = slice(*np.searchsorted(question, [start, start + size]))
             yield Scored(self.model(source, relation), asked[here], question[here] - start)
 
-    @property
-    def numbers_a_score(self) -> int:
-        """How many numbers a model holds for each score."""
-        baseline = self.config.baseline
-        assert baseline is not None
-        return baseline.channels if baseline.name in DISTANCES else 1
-
     def memory(self) -> int:
-        """Scores of a batch, with what they are made of, and their gradients."""
+        """Scores of a batch, and their gradients."""
         rivals = self.config.training.candidates or len(self.data.entities)
-        return 8 * self.config.training.batch_size * rivals * self.numbers_a_score
+        return 12 * self.config.training.batch_size * rivals
