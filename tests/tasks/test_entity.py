@@ -32,7 +32,8 @@ def test_held_out_triples_do_not_influence_training() -> None:
         for task in (one, other):
             task.start_epoch(epoch)
         for ours, theirs in zip(one.batches(epoch), other.batches(epoch), strict=True):
-            assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
+            for a, b in zip(ours, theirs, strict=True):
+                torch.testing.assert_close(a, b, rtol=0, atol=0)
     torch.manual_seed(1)
     losses = train(one, 3)
     torch.manual_seed(1)
@@ -164,6 +165,31 @@ def test_the_loss_of_guessed_sources() -> None:
     log_p = (model.encode(batch)[:, 1] @ model.entity.weight.t()).log_softmax(dim=1)
     own = log_p[batch.guess, batch.source[batch.guess]]
     torch.testing.assert_close(task(batch)["source"], -0.4 * own.mean())
+
+
+@torch.no_grad()
+def test_losses_among_a_sample_of_entities() -> None:
+    source = {"share": 0.5, "weight": 0.4}
+    task = entity_task(training={"batch_size": 2, "candidates": 3, "label_smoothing": 0.0, "source": source})
+    model = model_of(task)
+    found = 0
+    for batch in task.batches(0):
+        assert batch.candidates is not None
+        assert batch.extra is not None
+        among = batch.candidates.tolist()
+        needed = {*batch.answer.tolist(), *batch.source[batch.guess].tolist()}
+        assert needed <= set(among)
+        assert len(among) == len(set(among)) == len(needed) + 3
+        assert float(batch.extra.exp().sum()) == pytest.approx(12)  # they stand for all entities
+        scores = model.encode(batch) @ model.entity.weight[among].t() + batch.extra
+        log_p, losses = scores.log_softmax(dim=2), task(batch)
+        own = [float(log_p[row, 0, among.index(int(answer))]) for row, answer in enumerate(batch.answer)]
+        assert float(losses["main"]) == pytest.approx(-np.mean(own), rel=1e-5)
+        if len(batch.guess):
+            found += 1
+            own = [float(log_p[row, 1, among.index(int(batch.source[row]))]) for row in batch.guess]
+            assert float(losses["source"]) == pytest.approx(-0.4 * np.mean(own), rel=1e-5)
+    assert found
 
 
 def test_neighbor_loss_by_hand() -> None:

@@ -241,7 +241,7 @@ class EntityConfig(Section):
             if self.baseline.name == "complex":
                 idle = tuple(name for name in idle if name != "n3")
         elif self.model.composition == "transformer":
-            idle = (*GROUPED_ONLY, "candidates")
+            idle = GROUPED_ONLY
         if self.training.warm_start >= self.training.epochs:
             raise ValueError(
                 f"training.warm_start={self.training.warm_start} leaves no epoch for the encoder: it must be "

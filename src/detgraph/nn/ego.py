@@ -22,6 +22,8 @@ class EgoBatch(NamedTuple):
     question: Tensor  # (answers,) row of the query
     answer: Tensor  # (answers,) entity
     guess: Tensor  # (guessed,) rows of queries whose source is to be guessed
+    candidates: Tensor | None = None  # (competing,) entities that compete in training; None = all
+    extra: Tensor | None = None  # (competing,) added to their scores
 
 
 class EgoDET(nn.Module):
@@ -86,9 +88,9 @@ class EgoDET(nn.Module):
         scores: Tensor = self.encode(batch)[:, 0] @ self.candidates().t()
         return scores
 
-    def candidates(self) -> Tensor:
-        """What states are compared with, (entities, channels)."""
-        table: Tensor = self.score_dropout(self.entity.weight)
+    def candidates(self, entities: Tensor | None = None) -> Tensor:
+        """What states are compared with, (entities, channels); None = all."""
+        table: Tensor = self.score_dropout(self.entity.weight if entities is None else self.entity(entities))
         return table
 
     def source(self, batch: EgoBatch) -> Tensor:

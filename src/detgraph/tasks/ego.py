@@ -1,12 +1,12 @@
 """Entity prediction with HittER's two levels: one sequence for each query."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
 
 from detgraph.config import EntityConfig
 from detgraph.data.triples import Triples
@@ -16,10 +16,11 @@ from detgraph.tasks.base import Split
 from detgraph.tasks.contexts import Contexts, queries
 from detgraph.tasks.entity import EntityTask, Scored
 from detgraph.tasks.groups import Integers, Surroundings
+from detgraph.tasks.rivals import Rivals
 
 
 class EgoTask(EntityTask):
-    """Triples → EgoDET → softmax cross-entropy over all entities, of the source where hidden, + λ·L_sn."""
+    """Triples → EgoDET → softmax cross-entropy of all answers, of the source where hidden, + λ·L_sn."""
 
     model: EgoDET
 
@@ -38,18 +39,26 @@ class EgoTask(EntityTask):
             hides_sources=config.training.source.share > 0,
         )
         super().__init__(data, config, network)
+        # As in HittER, entities that no training triple names compete, too: they learn to be no answers.
+        every, wanted = np.arange(len(data.entities)), config.training.candidates
+        self.rivals = Rivals(every, wanted) if wanted is not None and wanted < len(every) else None
         # Only training triples are ever seen as context; the others are only filtered out of rankings.
         self.contexts = Contexts(data.train, len(data.entities), relations, model.max_neighbors, model.mask)
         self.surroundings = Surroundings(self.questions, len(data.entities), model.max_neighbors, model.mask)
 
     def forward(self, batch: EgoBatch) -> dict[str, Tensor]:
         """``main``: of all answers; ``source``: of hidden sources; ``sn``; each with its weight."""
-        training, candidates = self.config.training, self.model.candidates()
+        training, candidates = self.config.training, self.model.candidates(batch.candidates)
+        row = torch.arange(len(self.data.entities), device=batch.answer.device)  # of each entity
+        if batch.candidates is not None:
+            row[batch.candidates] = torch.arange(len(batch.candidates), device=row.device)
         answer, query = self.model.encode(batch).unbind(dim=1)
         smoothing = training.label_smoothing
-        losses = {"main": answer_loss(answer, candidates, batch.question, batch.answer, smoothing, None)}
+        main = answer_loss(answer, candidates, batch.question, row[batch.answer], smoothing, batch.extra)
+        losses = {"main": main}
         if training.source.weight and len(batch.guess):
-            guessed = functional.cross_entropy(query[batch.guess] @ candidates.t(), batch.source[batch.guess])
+            each, hidden = torch.arange(len(batch.guess), device=row.device), row[batch.source[batch.guess]]
+            guessed = answer_loss(query[batch.guess], candidates, each, hidden, 0.0, batch.extra)
             losses["source"] = training.source.weight * guessed
         if self.wants_neighbor_loss:
             losses["sn"] = training.sn_weight * self.neighbor_loss(batch.source, batch.neighbors, self.table)
@@ -107,7 +116,10 @@ class EgoTask(EntityTask):
         if rng is not None:
             shown, guess = self.hide(source, rng)
             neighbors, semantic = (self.leave_out(part, rng) for part in (neighbors, semantic))
-        arrays = (source, shown, relation, neighbors, around[1], semantic, *answers, guess)
+        competing: tuple[NDArray[Any], ...] = ()
+        if rng is not None and self.rivals is not None:
+            competing = self.rivals.draw(np.append(answers[1], source[guess]), rng)
+        arrays = (source, shown, relation, neighbors, around[1], semantic, *answers, guess, *competing)
         return EgoBatch(*(torch.from_numpy(array).to(self.device) for array in arrays))
 
     def hide(self, source: Integers, rng: np.random.Generator) -> tuple[Integers, Integers]:

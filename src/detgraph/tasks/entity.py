@@ -54,6 +54,7 @@ class EntityTask(Task):
         self.schedule = config.neighbors.schedule()
         wanted, entities = config.training.candidates, len(data.entities)
         seen = np.unique(data.train[:, [0, 2]])
+        # Others never compete: nothing but pushing them away would be learned.
         few = min(wanted or entities, len(seen))
         self.rivals = Rivals(seen, few) if few < entities else None
         edges = torch.from_numpy(np.unique(data.train[:, [0, 2]], axis=0).T.copy())

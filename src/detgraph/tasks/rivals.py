@@ -9,16 +9,15 @@ Integers = NDArray[np.int64]
 class Rivals:
     r"""A sample of all entities in the softmax: :math:`\ln \frac{n}{m}` more for each of m that stand for n.
 
-    So raised, the sum over the sample is that over all entities on average. Entities that no training triple
-    names never compete: nothing but pushing them away would be learned.
+    So raised, the sum over the sample is that over all entities on average.
 
     Args:
-        seen: (entities,) that training triples name, ascending.
+        among: (entities,) that may compete, ascending.
         wanted: how many compete with the answers.
     """
 
-    def __init__(self, seen: Integers, wanted: int) -> None:
-        self.seen, self.wanted = seen, wanted
+    def __init__(self, among: Integers, wanted: int) -> None:
+        self.among, self.wanted = among, wanted
 
     def draw(self, answers: Integers, rng: np.random.Generator) -> tuple[Integers, NDArray[np.float32]]:
         """The candidates, distinct answers first and in order; and what is added to their scores.
@@ -28,7 +27,7 @@ class Rivals:
             rng: draws the rivals.
         """
         answers = np.unique(answers)
-        others = np.setdiff1d(self.seen, answers, assume_unique=True)
+        others = np.setdiff1d(self.among, answers, assume_unique=True)
         drawn = rng.permutation(others)[: self.wanted]
         extra = np.zeros(len(answers) + len(drawn), np.float32)
         if len(drawn):
