@@ -85,6 +85,13 @@ def test_settings_of_the_data_set_go_before_those_of_cora(tmp_path: Path) -> Non
     assert on_own.training.epochs == 490
 
 
+def test_a_limit_of_time_is_for_all_models() -> None:
+    limited = model_config(recipe_path("entity/umls"), "transe").training
+    assert limited.minutes == load_config(recipe_path("entity/umls")).training.minutes == 2
+    published = load_config(recipe_path("entity/baselines/transe")).training
+    assert limited == published.model_copy(update={"minutes": 2})
+
+
 def test_changes_of_the_data_are_for_all_models(tmp_path: Path) -> None:
     zinc, small = recipe_path("graph/zinc"), tmp_path / "small.yaml"
     small.write_text("task: graph\ndata: {name: zinc, limit: 100}\n")

@@ -26,7 +26,7 @@ def model_config(recipe: Path, model: str, overrides: Sequence[str] = ()) -> Con
 
     DET and its structural-only twin have the settings of the recipe and ``overrides``. A baseline has the
     ones published for the data set, or those of the recipe named like it for any other data; its data are
-    those of the recipe with ``overrides`` of ``data``.
+    those of the recipe with ``overrides`` of ``data``, and so is a limit of time.
     """
     config = load_config(recipe, overrides)
     if model in OWN_MODELS:
@@ -47,4 +47,7 @@ def model_config(recipe: Path, model: str, overrides: Sequence[str] = ()) -> Con
         same = data.name is not None and published.data.name == data.name
         if same and not any(change.startswith("data.normalize=") for change in overrides):
             data = data.model_copy(update={"normalize": published.data.normalize})
-    return published.model_copy(update={"data": data})
+    training = published.training
+    if config.training.minutes is not None:  # a limit of time is for all
+        training = training.model_copy(update={"minutes": config.training.minutes})
+    return published.model_copy(update={"data": data, "training": training})

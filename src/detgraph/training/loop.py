@@ -144,9 +144,11 @@ class Trainer:
             done, total = float(progress.epoch * steps + progress.step), float(config.epochs * steps)
             if config.minutes is not None:
                 self.tick()
-                done, total = progress.seconds, 60 * config.minutes
-                if done >= total and progress.step:
+                limit = 60 * config.minutes
+                if progress.seconds >= limit and progress.step:
                     break
+                if progress.seconds / limit > done / total:  # the rate follows what will end training first
+                    done, total = progress.seconds, limit
             rate = learning_rate(done, total, config)
             for group in self.optimizer.param_groups:
                 group["lr"] = rate * group.get("scale", 1.0)
