@@ -20,6 +20,7 @@ from detgraph.studies.running import in_processes
 from detgraph.studies.study import Outcome
 from detgraph.training import Interrupted, RunFolder
 from detgraph.training.launch import start
+from detgraph.training.loop import Diverged
 from detgraph.training.run import InUse
 
 
@@ -207,7 +208,7 @@ def test_what_ends_while_others_fail_is_not_lost() -> None:
 def test_a_run_that_diverges_does_not_hold_up_others(jobs: int, tmp_path: Path) -> None:
     wild = tiny_config("node", tmp_path / "data", {"training": {"learning_rate": 1e30}}, epochs=3)
     bad, good = study(tmp_path, "wild", wild), study(tmp_path)
-    with pytest.raises(DetError, match=r"papers-wild seed 0: the loss is not finite"):
+    with pytest.raises(Diverged, match=r"papers-wild seed 0: the loss is not finite"):
         complete([bad, good], [0], jobs)
     assert list(good.runs()) == [0]
     assert not bad.file.exists()

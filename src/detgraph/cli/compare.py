@@ -41,7 +41,8 @@ def compare(
         list[str] | None,
         typer.Argument(
             metavar="[KEY=VALUE]...",
-            help="Settings of DET and its twin, e.g. model.tau=0.3; those of data are for all models.",
+            help="Settings of DET and its twin, e.g. model.tau=0.3; those of data, and training.minutes, are for "
+            "all models.",
         ),
     ] = None,
     models: Annotated[
@@ -78,7 +79,10 @@ def compare(
         settings = model_config(recipe, model, changes)
         name = settings.data.label
         studies.append(Study(name, model, settings, output / f"{name}-{model}.json"))
-    unused = ", ".join(change for change in changes if change.startswith("training."))
+    limit = "training.minutes="  # is for all models
+    unused = ", ".join(
+        change for change in changes if change.startswith("training.") and not change.startswith(limit)
+    )
     for model in names:
         if unused and model not in OWN_MODELS:
             console.print(f"{model}: published settings; {unused} does not apply")

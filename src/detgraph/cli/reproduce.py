@@ -21,7 +21,7 @@ from detgraph.reproduce.target import Target
 from detgraph.reproduce.training import trainable
 from detgraph.studies import complete
 from detgraph.training import Interrupted
-from detgraph.training.loop import using_threads
+from detgraph.training.loop import Diverged, using_threads
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -148,7 +148,10 @@ def train(target: Target, source: Results, runs: int | None, jobs: int, screen: 
             timed = any(study.config.training.minutes is not None for study in group)
             # Limits of time are those of one core.
             with StudyBar(screen) as bar, using_threads(1) if timed else nullcontext():
-                complete(group, range(wanted), jobs, bar)
+                try:
+                    complete(group, range(wanted), jobs, bar)
+                except Diverged as error:
+                    screen.print(f"note: {error}")
     except Interrupted:
         screen.print("Stopped; everything is kept. Run the same command again to go on.")
         return False

@@ -61,8 +61,8 @@ def complete(
 
     Raises:
         Interrupted: on Ctrl-C or SIGTERM; finished runs are in the files, others go on next time.
-        DetError: also if a file is of another study, before anything is trained; if runs have diverged, after
-            all others.
+        DetError: if a file is of another study, before anything is trained.
+        Diverged: if runs did so, after all others.
     """
     observer = observer or StudyObserver()
     diverged: list[str] = []
@@ -94,7 +94,7 @@ def complete(
         except KeyboardInterrupt:  # between two runs; training itself saves its state first
             raise Interrupted from None
     if diverged:
-        raise DetError("\n".join(diverged))
+        raise Diverged("\n".join(diverged))
 
 
 def go_on(study: Study, seed: int, observer: Observer) -> Outcome | Diverged:
