@@ -41,8 +41,8 @@ def compare(
         list[str] | None,
         typer.Argument(
             metavar="[KEY=VALUE]...",
-            help="Settings of DET and its twin, e.g. model.tau=0.3; those of data, and training.minutes, are for "
-            "all models.",
+            help="Settings of DET and its twin, e.g. model.tau=0.3; those of data, and training.minutes, are "
+            "for all models.",
         ),
     ] = None,
     models: Annotated[
