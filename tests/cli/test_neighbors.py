@@ -135,7 +135,7 @@ def test_the_figure(
     file.write_text(whole, encoding="utf-8")
     answer = det(capsys, "reproduce", "figure-neighbors", "--only", "umls")
     assert answer.code == 2
-    assert "--only and --runs are for other targets" in answer.err
+    assert "--only, --runs and --jobs are for other targets" in answer.err
     answer = det(capsys, "reproduce", "figure-neighbors", "--results", str(studies), "--json")
     (record,) = map(json.loads, answer.out.splitlines())
     assert record["dataset"] == label
