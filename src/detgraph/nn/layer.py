@@ -152,10 +152,15 @@ class DualEncoderLayer(nn.Module):
         )
 
     def one_softmax(self, neighborhood: Neighborhood, x: Tensor) -> TypeGuard[Blocks]:
-        """Whether both encoders are one fused attention: over one set, with the same sum of their scores."""
-        alike = not self.uses_semantic or self.mutual_bias == "both"
-        scores = self.uses_structural and self.structural_form == "dot" and alike
-        return isinstance(neighborhood, Blocks) and scores and fused_on(x)
+        """Whether all encoders are one fused attention: over one set, with the same sum of their scores."""
+        alike = not self.is_dual or self.mutual_bias == "both"
+        known = not self.uses_structural or self.structural_form == "dot"
+        return isinstance(neighborhood, Blocks) and alike and known and fused_on(x)
+
+    @property
+    def is_dual(self) -> bool:
+        """Whether there are both encoders."""
+        return self.uses_structural and self.uses_semantic
 
     @property
     def tau(self) -> Tensor | float:
@@ -232,16 +237,24 @@ class DualEncoderLayer(nn.Module):
         if self.operator is not None:
             z = self.operator(states, neighborhood)
         if self.one_softmax(neighborhood, x):
-            bias = query.new_zeros(()) if position_bias is None else position_bias
+            bias = query.new_zeros(())
+            if self.uses_structural and position_bias is not None:
+                bias = position_bias
             if self.uses_semantic and z is not None:  # None: it is part of position_bias
                 bias = bias + attention_bias(z, self.semantic_bias)  # (pairs, heads)
+            if not self.uses_structural:
+                query, key = torch.zeros_like(query), key.detach()
             dropout = self.attention_dropout.p if self.training else 0.0
             pairs = int(neighborhood.index.first_pair[-1])
             attended, weights = block_attention(
                 query, key, value, bias.expand(pairs, self.heads), neighborhood.index, dropout
             )
             return LayerOutput(
-                self.finish(x, attended), states, z, weights, weights if self.uses_semantic else None
+                self.finish(x, attended),
+                states,
+                z,
+                weights if self.uses_structural else None,
+                weights if self.uses_semantic else None,
             )
         maps_last = self.maps_last(x, first)
         if first is not None:
@@ -272,7 +285,7 @@ class DualEncoderLayer(nn.Module):
             or (self.uses_semantic and (self.semantic_heads != self.heads or self.semantic_bias != "z"))
         ):
             return None
-        both = self.uses_structural and self.uses_semantic
+        both = self.is_dual
         one_map = both and neighborhood.one_set and self.mutual_bias == "both"
         structural, semantic = neighborhood.structural[:, 0].numpy(), neighborhood.semantic[:, 0].numpy()
         return Plan(

@@ -135,7 +135,8 @@ class DET(nn.Module):
                 assert isinstance(neighborhood, Dense)
                 scored = neighborhood.first(first)  # other scores are not wanted
             z = self.operator(states.unsqueeze(-2), scored)
-            if position_bias is not None and all(layer.one_softmax(neighborhood, x) for layer in layers):
+            one_sum = all(layer.is_dual and layer.one_softmax(neighborhood, x) for layer in layers)
+            if position_bias is not None and one_sum:
                 # Every layer would add both to its scores: their sum is made once.
                 position_bias, z = position_bias + attention_bias(z, layers[0].semantic_bias), None
         outputs: list[LayerOutput] = []
