@@ -96,7 +96,7 @@ def test_nothing_is_learned_of_entities_that_no_training_triple_has(candidates: 
     # Nor are they fetched for a new entity, however many it may fetch.
     task.neighbors.k = 99
     with torch.no_grad():
-        _, distant = task.nearest(torch.zeros(task.table.size(1)), exclude=torch.tensor([0, 4]))
+        distant = task.nearest(torch.zeros(task.table.size(1)), exclude=torch.tensor([0, 4]))
     assert sorted(distant.tolist()) == sorted(set(task.neighbors.members.tolist()) - {0, 4})
 
 

@@ -1,6 +1,5 @@
-"""Votes of semantic neighbours: a slow reference, and what must have no say."""
+"""Votes of similar entities: a slow reference, and who must have no say."""
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -11,17 +10,11 @@ from torch import Tensor
 
 from detgraph.tasks import EntityTask
 from detgraph.tasks.contexts import queries
+from detgraph.tasks.votes import SCALE, SHARPNESS
 
 # e0 and e1 are alike: both have e5 and e6 under r0. Only e1 has e7.
 TRAIN = [(0, 0, 5), (0, 0, 6), (1, 0, 5), (1, 0, 6), (1, 0, 7), (2, 1, 8), (3, 1, 9), (4, 0, 10), (4, 1, 11)]
 BOTH = pytest.mark.parametrize("make", [entity_task, grouped_task])
-
-
-def neighbors_are(task: EntityTask, found: dict[int, list[int]]) -> None:
-    rows = torch.full((len(task.data.entities), task.neighbors.k), -1)
-    for entity, others in found.items():
-        rows[entity, : len(others)] = torch.tensor(others)
-    task.neighbors.found = rows
 
 
 def scores(task: EntityTask, source: int, relation: int) -> Tensor:
@@ -29,23 +22,36 @@ def scores(task: EntityTask, source: int, relation: int) -> Tensor:
         return next(task.eval().scored(np.array([[source, relation, 0]]), "test")).scores[0]
 
 
+def gain(task: EntityTask, source: int, relation: int) -> Tensor:
+    """What votes add."""
+    voted = scores(task, source, relation)
+    strength, task.votes.strength = task.votes.strength, 0.0
+    alone = scores(task, source, relation)
+    task.votes.strength = strength
+    return voted - alone
+
+
+def expected_gain(task: EntityTask, source: int, relation: int) -> Tensor:
+    """The formula, an entity at a time."""
+    table, total = task.table.detach(), torch.zeros(len(task.data.entities))
+    known = sorted(set(task.data.train[:, [0, 2]].ravel().tolist()) - {source})
+    cosines = torch.stack([torch.cosine_similarity(table[source], table[other], dim=0) for other in known])
+    asked = queries(task.data.train, len(task.data.relations)).tolist()
+    for other, weight in zip(known, (SHARPNESS * cosines).softmax(0).tolist(), strict=True):
+        answers = [answer for head, r, answer in asked if (head, r) == (other, relation)]
+        for answer in set(answers) - {source}:
+            total[answer] += weight / len(answers)
+    return task.votes.strength * (1 + SCALE * total).log()
+
+
 @BOTH
-def test_neighbors_vote_for_their_own_answers(make: Callable[..., EntityTask]) -> None:
-    data = triples(TRAIN, [(0, 0, 7)], [(2, 0, 9)])
-    plain, voting = (make(data, model={"votes": votes}, neighbors={"k": 2}) for votes in (0.0, 0.5))
-    for task in (plain, voting):
-        neighbors_are(task, {0: [1, 4], 3: [2]})
-    weights = voting.vote_weights(np.array([0]), voting.neighbors.found[:1])[0].tolist()
-    assert sum(weights) == pytest.approx(1)
-    expected = torch.zeros(12)
-    for entity, share in ((5, weights[0] / 3), (6, weights[0] / 3), (7, weights[0] / 3), (10, weights[1])):
-        expected[entity] = 0.5 * math.log(1 + 32 * share)
-    torch.testing.assert_close(scores(voting, 0, 0) - scores(plain, 0, 0), expected, atol=1e-5, rtol=1e-5)
-    # Nobody was asked the same: no votes. One neighbour alone has a whole vote.
-    torch.testing.assert_close(scores(voting, 0, 2), scores(plain, 0, 2))
-    one = scores(voting, 3, 1) - scores(plain, 3, 1)
-    torch.testing.assert_close(one[8], torch.tensor(0.5 * math.log(33)), atol=1e-5, rtol=1e-5)
-    assert int((one.abs() > 1e-4).sum()) == 1
+@pytest.mark.parametrize("relation", [0, 1, 2, 3])
+def test_similar_entities_vote_for_their_own_answers(make: Callable[..., EntityTask], relation: int) -> None:
+    task = make(triples(TRAIN, [(0, 0, 7)], [(2, 0, 9)]), model={"votes": 0.5}, neighbors={"k": 2})
+    for source in (0, 3, 5):
+        expected = expected_gain(task, source, relation)
+        torch.testing.assert_close(gain(task, source, relation), expected, atol=1e-5, rtol=1e-5)
+    assert expected.any()
 
 
 @BOTH
@@ -54,14 +60,33 @@ def test_held_out_triples_have_no_vote(make: Callable[..., EntityTask]) -> None:
         make(triples(TRAIN, held_out, held_out), model={"votes": 1.0}, neighbors={"k": 2})
         for held_out in ([(1, 1, 3)], [(1, 0, 9)])
     )
-    for task in (one, other):
-        neighbors_are(task, {0: [1, 4]})
     torch.testing.assert_close(scores(one, 0, 0), scores(other, 0, 0))
+
+
+@BOTH
+def test_an_entity_that_training_does_not_know_neither_votes_nor_is_voted_for(
+    make: Callable[..., EntityTask],
+) -> None:
+    task = make(triples(TRAIN, [(12, 0, 7)], entities=13), model={"votes": 1.0}, neighbors={"k": 2})
+    assert not gain(task, 12, 0).any()
+    before = gain(task, 0, 0)
+    with torch.no_grad():
+        task.table[12] = task.table[0]  # as like e0 as can be
+    torch.testing.assert_close(gain(task, 0, 0), before)
+
+
+def test_nobody_votes_for_the_source_itself() -> None:
+    # e1 answers e0 under r0, and is like e0.
+    task = grouped_task(triples([(1, 0, 0), (1, 0, 2), (0, 1, 3)], [(0, 0, 2)]), model={"votes": 1.0})
+    with torch.no_grad():
+        task.table[1] = task.table[0]
+    added = gain(task, 0, 0)
+    assert added[0] == 0
+    assert added[2] > 0
 
 
 def test_a_block_of_questions_gets_the_votes_of_each() -> None:
     task = grouped_task(triples(TRAIN, [(0, 0, 7)]), model={"votes": 1.0}, neighbors={"k": 2})
-    neighbors_are(task, {0: [1, 4], 5: [6, 7], 3: [2]})
     asked = queries(np.array([(0, 0, 7), (0, 0, 3), (3, 1, 8), (2, 0, 5)]), 2)
     with torch.no_grad():
         for block in task.eval().scored(asked, "valid"):
@@ -69,17 +94,22 @@ def test_a_block_of_questions_gets_the_votes_of_each() -> None:
                 torch.testing.assert_close(block.scores[row], scores(task, source, relation))
 
 
-def test_the_structural_encoder_alone_asks_nobody() -> None:
-    plain, voting = (
-        grouped_task(triples(TRAIN, [(0, 0, 7)]), model={"votes": votes, "tau": 1}) for votes in (0.0, 1.0)
-    )
-    assert voting.neighbors.k == 0
-    torch.testing.assert_close(scores(voting, 0, 0), scores(plain, 0, 0))
+@pytest.mark.parametrize("changed", [{"model": {"tau": 1}}, {"neighbors": {"k": 0}}])
+def test_without_the_semantic_half_nobody_is_asked(changed: dict[str, dict[str, float]]) -> None:
+    settings = {
+        "model": {"votes": 1.0, **changed.get("model", {})},
+        "neighbors": changed.get("neighbors", {}),
+    }
+    task = grouped_task(triples(TRAIN, [(0, 0, 7)]), **settings)
+    assert not gain(task, 0, 0).any()
+    assert "mrr without votes" not in task.evaluate("valid")
 
 
 def test_votes_lift_what_a_similar_entity_answers() -> None:
-    task = grouped_task(triples(TRAIN, [(0, 0, 7)]), model={"votes": 0.0}, neighbors={"k": 2})
-    neighbors_are(task, {0: [1]})
-    before = task.evaluate("valid")["mrr"]
-    task.votes.strength = 5.0
-    assert task.evaluate("valid")["mrr"] > before
+    task = grouped_task(triples(TRAIN, [(0, 0, 7)]), model={"votes": 5.0}, neighbors={"k": 2})
+    with torch.no_grad():
+        task.table[1] = task.table[0]
+    found = task.evaluate("valid")
+    assert found["mrr"] > found["mrr without votes"]
+    task.votes.strength = 0.0
+    assert task.evaluate("valid")["mrr"] == found["mrr without votes"]

@@ -49,11 +49,12 @@ class EntityTask(Task):
         super().__init__(config.seed, data.notes)
         self.data, self.config, self.model = data, config, model
         self.questions = Questions.of(data.train, len(data.relations))
-        self.votes = Votes(self.questions, len(data.relations), config.model.votes)
         self.known = KnownAnswers(np.concatenate([data.train, data.valid, data.test]), len(data.relations))
         self.schedule = config.neighbors.schedule()
         wanted, entities = config.training.candidates, len(data.entities)
         seen = np.unique(data.train[:, [0, 2]])
+        members = torch.from_numpy(seen)
+        self.votes = Votes(self.questions, len(data.relations), entities, members, config.model.votes)
         # Others never compete: nothing but pushing them away would be learned.
         few = min(wanted or entities, len(seen))
         self.rivals = Rivals(seen, few) if few < entities else None
@@ -63,53 +64,47 @@ class EntityTask(Task):
         self.linked_keys = torch.cat([keys, torch.arange(entities) * (entities + 1)]).unique()  # type: ignore[no-untyped-call]  # torch
         k = config.neighbors.k if config.model.tau != 1 and config.baseline is None else 0
         # Nothing is learned of an entity that no training triple has: it would be near by chance.
-        self.neighbors = SemanticNeighbors(
-            k, edges, entities, config.neighbors.backend, members=torch.from_numpy(seen)
-        )
+        self.neighbors = SemanticNeighbors(k, edges, entities, config.neighbors.backend, members=members)
 
     @abstractmethod
     def model_scores(self, asked: NDArray[np.int64], split: Split) -> Iterator[Scored]:
         """What the model says to queries (source, relation, answer) of a split, a block at a time."""
 
     def scored(self, asked: NDArray[np.int64], split: Split) -> Iterator[Scored]:
-        """Scores for queries of a split, a block at a time: the model's, and votes of semantic neighbours."""
+        """Scores for queries of a split, a block at a time: the model's, and votes of similar entities."""
         for block in self.model_scores(asked, split):
-            if self.neighbors.k and self.votes.strength:
-                _, first = np.unique(block.row, return_index=True)  # a query of each row
-                source, relation = block.asked[first, 0], block.asked[first, 1]
-                found = self.neighbors.found[torch.from_numpy(source)]
-                self.votes.add(
-                    block.scores, relation, found.numpy(), self.vote_weights(source, found).numpy()
-                )
+            self.add_votes(block)
             yield block
 
-    def vote_weights(self, source: NDArray[np.int64], neighbors: Tensor) -> Tensor:
-        """``softmax_S(z)`` of the semantic encoder's scores, (rows, k); nil where there is no neighbour.
+    def add_votes(self, block: Scored) -> None:
+        """Let similar entities vote, in place."""
+        if not self.has_votes:
+            return
+        _, first = np.unique(block.row, return_index=True)  # a query of each row
+        asked = block.asked[first]
+        source, place = np.unique(asked[:, 0], return_inverse=True)  # questions often share it
+        numbers = torch.from_numpy(source)
+        voters, weights = self.votes.voters(self.table[numbers.to(self.device)], self.table, numbers)
+        self.votes.add(block.scores, asked[:, 1], voters[place], weights[place], asked[:, 0])
 
-        Args:
-            source: (rows,) entities.
-            neighbors: (rows, k) entities, -1 = none.
-        """
-        exists = neighbors >= 0
-        center = torch.from_numpy(source)[:, None].expand_as(neighbors)[exists]
-        used, place = torch.cat([center, neighbors[exists]]).unique(return_inverse=True)  # type: ignore[no-untyped-call]  # torch
-        states = self.table[used.to(self.device), None]
-        target, other = place.to(self.device).chunk(2)
-        pairs = Sparse.from_pairs(target, other, len(used))
-        z = torch.full(neighbors.shape, -torch.inf)
-        z[exists] = self.operator(states, pairs)[:, 0].float().cpu()
-        return z.softmax(dim=1).nan_to_num()
+    @property
+    def has_votes(self) -> bool:
+        """Whether similar entities vote: they are part of the semantic half, and go with what it fetches."""
+        return self.neighbors.k > 0 and self.votes.strength > 0
 
     def ranking(self, split: Split) -> Ranking:
         """Filtered ranks of both ends of every triple of ``split`` among all entities."""
         relations = len(self.data.relations)
         asked = queries(getattr(self.data, split), relations)
-        blocks = [
-            (block.asked, ranks(block.scores, block.asked, self.known, block.row))
-            for block in self.scored(asked, split)
-        ]
-        parts, found = zip(*blocks, strict=True)
-        return Ranking(np.concatenate(parts), torch.cat(found), relations)
+        parts, found, alone = [], [], []
+        for block in self.model_scores(asked, split):
+            if self.has_votes:
+                alone.append(ranks(block.scores, block.asked, self.known, block.row))
+                self.add_votes(block)
+            parts.append(block.asked)
+            found.append(ranks(block.scores, block.asked, self.known, block.row))
+        without = torch.cat(alone) if alone else None
+        return Ranking(np.concatenate(parts), torch.cat(found), relations, without)
 
     @torch.no_grad()
     def evaluate(self, split: Split) -> Metrics:

@@ -166,7 +166,7 @@ class GroupedTask(EntityTask):
         said = complex_product(near, model.relation(back)).mean(dim=0)
         usual = self.table[self.neighbors.members.to(self.device)].norm(dim=1).mean()
         embedding = said * usual / said.norm().clamp(min=1e-12)
-        nearness, distant = self.nearest(embedding, exclude=torch.from_numpy(neighbors))
+        distant = self.nearest(embedding, exclude=torch.from_numpy(neighbors))
         entities = torch.cat([near[:size], self.table[distant], embedding[None]])
         seen = len(near[:size])
         nothing = torch.empty(0, dtype=torch.long)
@@ -184,22 +184,22 @@ class GroupedTask(EntityTask):
         )
         source = model(batch.to(self.device), entities)[0]
         scores: Tensor = model.ask(source, torch.tensor(asked, device=self.device)) @ self.table.t()
-        if self.votes.strength:
-            weights = nearness.softmax(dim=0)[None].cpu().numpy()
-            self.votes.add(scores[None], np.array([asked]), distant[None].cpu().numpy(), weights)
+        if self.has_votes:
+            voters, weights = self.votes.voters(embedding[None], self.table)
+            self.votes.add(scores[None], np.array([asked]), voters, weights)
         return scores
 
-    def nearest(self, embedding: Tensor, exclude: Tensor) -> tuple[Tensor, Tensor]:
-        """Z and numbers of the semantic neighbours of an entity that is in no table, at most (k,) each."""
+    def nearest(self, embedding: Tensor, exclude: Tensor) -> Tensor:
+        """The semantic neighbours of an entity that is in no table, at most (k,)."""
         members = self.neighbors.members
         others = members[~torch.isin(members, exclude)].to(self.device)
         if not self.neighbors.found.size(1) or not len(others):
-            return embedding[:0], others[:0]
+            return others[:0]
         place = torch.arange(len(others), device=self.device)
         pairs = Sparse.from_pairs(torch.full_like(place, len(others)), place, len(others) + 1)
         states = torch.cat([self.table[others], embedding[None]])[:, None]
         best = self.operator(states, pairs)[:, 0].topk(min(self.neighbors.k, len(others)))
-        return best.values, others[best.indices]
+        return others[best.indices]
 
     def own_questions(self, source: Integers, relations: Integers, split: Split) -> Integers | None:
         """Training questions that are asked again, whose answers must stay hidden; None in other splits."""

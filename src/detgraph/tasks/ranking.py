@@ -57,10 +57,12 @@ class Ranking:
     asked: NDArray[np.int64]  # (queries, 3): source, relation (r + R asks for the head), answer
     ranks: Tensor  # (queries,)
     relations: int  # R
+    without_votes: Tensor | None = None  # (queries,) ranks by the model's scores alone, where others vote
 
     def metrics(self) -> dict[str, float]:
-        """Over all queries."""
-        return summarize(self.ranks)
+        """Over all queries; where there are votes also without them."""
+        alone = {} if self.without_votes is None else summarize(self.without_votes)
+        return summarize(self.ranks) | {f"{name} without votes": value for name, value in alone.items()}
 
     def by_direction(self) -> dict[str, dict[str, float]]:
         """Of questions for tails, and of those for heads."""
