@@ -1,6 +1,7 @@
 """From study files to tables, notes and figures."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,8 @@ from detgraph.reproduce.rendering import markdown, notes, terminal_tables, write
 from detgraph.reproduce.results import Results
 from detgraph.reproduce.target import ACCURACY, Cell, Column, Plan, Published, Target
 from detgraph.studies.statistics import paired
+from detgraph.studies.study import Outcome
+from detgraph.training import Result
 
 
 def fill(folder: Path, name: str, dataset: str, **scores: list[float]) -> None:
@@ -46,6 +49,21 @@ def test_a_wide_table_is_several_and_no_word_is_broken(tmp_path: Path) -> None:
     for words in ("DET, three hours of one core", "FB15K-237", "mean rank ↓", "paper 1,706", "Kinships"):
         assert words in narrow
     assert max(len(line) for line in narrow.splitlines()) <= 80
+
+
+def test_a_run_shows_its_ranks_with_and_without_votes(tmp_path: Path) -> None:
+    target = find_target("table-kg")
+    cells = [cell for cell in target.cells if cell.dataset == "wn18rr" and cell.metric == "mrr"]
+    plan = next(cell.plan for cell in cells if cell.model == "DET")
+    assert plan is not None
+    found = {"mrr": 0.48, "mrr without votes": 0.47, "mr": 3000.0, "hits@1": 0.4}
+    result = Result("mrr", True, found, found, 0.01, 4, 5, 100, 1.5)
+    Results(tmp_path).study("wn18rr", plan).add(Outcome(0, result, (), "f" * 64))
+    shown = read_entries(replace(target, cells=tuple(cells)), Results(tmp_path))
+    assert {one.cell.model: one.mean for one in shown if one.scores} == {
+        "DET": 0.48,
+        "DET without votes": 0.47,
+    }
 
 
 def test_table_of_nodes(tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ class EgoModelConfig(ResidualModelConfig):
     mask: Literal["pair", "triple"] = "triple"
     """In training hide from a query's context its own triple, or every edge between the pair."""
     votes: Annotated[float, Field(ge=0)] = 0.0
-    """How much the training answers of semantic neighbours to the same question count in rankings."""
+    """How much the training answers of similar entities to the same question count in rankings."""
 
     @model_validator(mode="after")
     def _has_effect(self) -> "EgoModelConfig":

@@ -1,7 +1,7 @@
 """Cells with what their studies found: numbers in the paper's unit, and all that has to be said with them."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +83,8 @@ def _counted(target: Target, cell: Cell, facts: Facts) -> Entry:
 
 
 def _read_entry(target: Target, cell: Cell, results: Results, runs: int | None) -> Entry:
-    column = target.column(cell)
-    measure, plan = column.measure, cell.plan
+    column, plan = target.column(cell), cell.plan
+    measure = replace(column.measure, key=f"{column.measure.key}{cell.variant}")
     if plan is None:
         return Entry(cell, measure, {}, _said(cell.note or column.missing), None, None)
     file = results.file(cell.dataset, plan.key, plan.group)

@@ -81,6 +81,8 @@ class Cell:
     plan: Plan | None
     metric: str | None = None
     """Key of the measure, where a data set has several columns."""
+    variant: str = ""
+    """What follows the measure's key in study files that have it in several forms."""
     paper: Published | None = None
     note: str = ""
     section: str = ""
