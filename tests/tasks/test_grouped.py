@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from builders import grouped_task, train, triples
+from builders import grouped_task, total, train, triples
 from torch.nn import functional
 
 from detgraph.nn import GroupBatch
 from detgraph.tasks import GroupedTask
 from detgraph.tasks.contexts import queries
+from detgraph.training.optim import make_optimizer
 
 
 def states(task: GroupedTask, batch: GroupBatch) -> torch.Tensor:
@@ -176,3 +177,35 @@ def test_tables_and_encoder_learn_at_rates_of_their_own() -> None:
     assert others["scale"] == 0.25
     count = sum(len(part["params"]) for part in (tables, others))
     assert count == len(list(task.parameters()))
+
+
+def test_leaving_out_unseen_entities_changes_nothing() -> None:
+    # Adagrad moves no row without a gradient: updates of the seen rows alone are those of all.
+    trained = []
+    for rows in (True, False):
+        task = grouped_task(training={"candidates": 3, "optimizer": "adagrad", "n3": 0.1, "sn_weight": 0.1})
+        assert task.by_rows
+        if not rows:
+            task.by_rows, task.model.entity.sparse = False, False
+        optimizer = make_optimizer(task.parameter_groups(), task.config.training)
+        for epoch in range(3):
+            torch.manual_seed(epoch)
+            task.start_epoch(epoch)
+            for batch in task.batches(epoch):
+                torch.autograd.backward(total(task(batch)))
+                gradient = task.model.entity.weight.grad
+                assert gradient is not None
+                assert gradient.is_sparse == rows
+                optimizer.step()
+                optimizer.zero_grad()
+        trained.append(list(task.parameters()))
+    for one, other in zip(*trained, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-3)  # Adagrad's first steps magnify rounding
+
+
+@pytest.mark.parametrize(
+    "training", [{"optimizer": "adam"}, {"candidates": None}, {"clip_norm": 1.0}, {"weight_decay": 0.1}]
+)
+def test_all_entities_are_updated_where_rows_alone_would_differ(training: dict[str, object]) -> None:
+    task = grouped_task(training={"candidates": 3, "optimizer": "adagrad", **training})
+    assert not task.model.entity.sparse

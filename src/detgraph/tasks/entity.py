@@ -58,6 +58,15 @@ class EntityTask(Task):
         # Others never compete: nothing but pushing them away would be learned.
         few = min(wanted or entities, len(seen))
         self.rivals = Rivals(seen, few) if few < entities else None
+        training = config.training
+        plain = training.optimizer == "adagrad" and not training.weight_decay and training.clip_norm is None
+        # Adagrad does not move entities that a step has not seen: their rows can be left out.
+        self.by_rows = plain and few < len(seen)
+        if self.by_rows:
+            torch.sparse.check_sparse_tensor_invariants.disable()  # they hold; silences a warning
+            for module in model.modules():
+                if isinstance(module, nn.Embedding) and module.num_embeddings == entities:
+                    module.sparse = True
         edges = torch.from_numpy(np.unique(data.train[:, [0, 2]], axis=0).T.copy())
         edges = torch.cat([edges, edges.flip(0)], dim=1)
         keys = edges[0] * entities + edges[1]
@@ -179,7 +188,8 @@ class EntityTask(Task):
         tables = [module.weight for module in self.model.modules() if isinstance(module, nn.Embedding)]
         known = {id(table) for table in tables}
         others = [parameter for parameter in self.parameters() if id(parameter) not in known]
-        return [{"params": tables}, {"params": others, "scale": self.config.training.encoder_rate}]
+        rows = {"fused": False} if self.by_rows else {}  # Adagrad's one pass cannot leave rows out
+        return [{"params": tables, **rows}, {"params": others, "scale": self.config.training.encoder_rate}]
 
     def start_epoch(self, epoch: int) -> None:
         """Search the entity table where that is due; before the warm-up's end nothing is fetched."""
