@@ -15,8 +15,9 @@ def test_train_then_evaluate(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     recipe = tiny_yaml(task, tmp_path, epochs=2)
-    answer = det(capsys, "train", recipe.name, "--output", "run")
+    answer = det(capsys, "train", recipe.name, "training.evaluate_every=2", "--output", "run")
     assert (answer.code, answer.err) == (0, "")
+    assert ", ," not in answer.out  # the first epoch was not evaluated
     for text in ("parameters", "at most 2 epochs", "looks at no input", "det evaluate run"):
         assert text in answer.out
     run = RunFolder.open(tmp_path / "run")

@@ -65,8 +65,8 @@ class TrainingBar(Observer):
         if not self.screen.is_terminal and (record["epoch"] == 0 or tenth > self.printed):
             self.printed = tenth
             left = record["seconds"] * (self.total - self.done) / self.done
-            state = f"{self.losses}, {self.score}, at most {duration(left)} left"
-            self.screen.print(f"{self.title}: epoch {record['epoch'] + 1}, {state}")
+            parts = (f"epoch {record['epoch'] + 1}", self.losses, self.score, f"at most {duration(left)} left")
+            self.screen.print(f"{self.title}: {', '.join(part for part in parts if part)}")
 
 
 def announce(task: Task, trainer: Trainer, screen: Console = console) -> None:
