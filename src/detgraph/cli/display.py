@@ -65,7 +65,12 @@ class TrainingBar(Observer):
         if not self.screen.is_terminal and (record["epoch"] == 0 or tenth > self.printed):
             self.printed = tenth
             left = record["seconds"] * (self.total - self.done) / self.done
-            parts = (f"epoch {record['epoch'] + 1}", self.losses, self.score, f"at most {duration(left)} left")
+            parts = (
+                f"epoch {record['epoch'] + 1}",
+                self.losses,
+                self.score,
+                f"at most {duration(left)} left",
+            )
             self.screen.print(f"{self.title}: {', '.join(part for part in parts if part)}")
 
 
