@@ -96,11 +96,8 @@ def test_a_block_of_questions_gets_the_votes_of_each() -> None:
 
 @pytest.mark.parametrize("changed", [{"model": {"tau": 1}}, {"neighbors": {"k": 0}}])
 def test_without_the_semantic_half_nobody_is_asked(changed: dict[str, dict[str, float]]) -> None:
-    settings = {
-        "model": {"votes": 1.0, **changed.get("model", {})},
-        "neighbors": changed.get("neighbors", {}),
-    }
-    task = grouped_task(triples(TRAIN, [(0, 0, 7)]), **settings)
+    model = {"votes": 1.0, **changed.get("model", {})}
+    task = grouped_task(triples(TRAIN, [(0, 0, 7)]), model=model, neighbors=changed.get("neighbors"))
     assert not gain(task, 0, 0).any()
     assert "mrr without votes" not in task.evaluate("valid")
 

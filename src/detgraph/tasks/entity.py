@@ -63,7 +63,8 @@ class EntityTask(Task):
         # Adagrad does not move entities that a step has not seen: their rows can be left out.
         self.by_rows = plain and few < len(seen)
         if self.by_rows:
-            torch.sparse.check_sparse_tensor_invariants.disable()  # they hold; silences a warning
+            # They hold; silences a warning.
+            torch.sparse.check_sparse_tensor_invariants.disable()  # type: ignore[no-untyped-call]  # torch
             for module in model.modules():
                 if isinstance(module, nn.Embedding) and module.num_embeddings == entities:
                     module.sparse = True
