@@ -1,5 +1,6 @@
 """Shared by all tests: one thread, fixed seeds, a small random graph with awkward nodes."""
 
+import signal
 import warnings
 
 import pytest
@@ -13,6 +14,7 @@ with warnings.catch_warnings():
     torch.eye(1).to_sparse_csr()  # torch says once a process that CSR is in beta
 
 torch.set_num_threads(1)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background of a shell ignore it
 
 
 @pytest.fixture(autouse=True)
