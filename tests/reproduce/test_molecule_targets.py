@@ -40,7 +40,10 @@ def test_table_of_pcqm4m() -> None:
     target = find_target("table-pcqm4m")
     papers = [cell.paper.mean for cell in target.cells if cell.dataset == "pcqm4m" and cell.paper]
     assert papers == [0.1691, 0.1398, 0.1537, 0.1408, 0.1234, 0.1212]
-    assert list(plans(target, "qm9-gap")) == ["gin", "structural", "det"]
+    ours = ["structural-no-messages", "det-no-messages", "structural", "det"]
+    assert list(plans(target, "qm9-gap")) == ["gin", *ours]
+    configs = [plans(target, "qm9-gap")[key].config() for key in ours]
+    assert [c.model.messages for c in configs if isinstance(c, GraphConfig)] == [False, False, True, True]
     assert {plan.config().training.minutes for plan in plans(target, "qm9-gap").values()} == {30}
     assert list(plans(target, "pcqm4m-v2-sample")) == ["structural", "det"]
     assert not plans(target, "pcqm4m")
