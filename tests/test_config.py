@@ -113,6 +113,7 @@ EGO_MODEL = {
     "score_dropout": 0.55,
     "mask": "pair",
     "votes": 0.5,
+    "vote_sharpness": 3.0,
 }
 TRIPLE_FILES = {
     "train": "train.tsv",

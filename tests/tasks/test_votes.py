@@ -10,7 +10,7 @@ from torch import Tensor
 
 from detgraph.tasks import EntityTask
 from detgraph.tasks.contexts import queries
-from detgraph.tasks.votes import SCALE, SHARPNESS
+from detgraph.tasks.votes import SCALE
 
 # e0 and e1 are alike: both have e5 and e6 under r0. Only e1 has e7.
 TRAIN = [(0, 0, 5), (0, 0, 6), (1, 0, 5), (1, 0, 6), (1, 0, 7), (2, 1, 8), (3, 1, 9), (4, 0, 10), (4, 1, 11)]
@@ -25,29 +25,38 @@ def scores(task: EntityTask, source: int, relation: int) -> Tensor:
 def gain(task: EntityTask, source: int, relation: int) -> Tensor:
     """What votes add."""
     voted = scores(task, source, relation)
-    strength, task.votes.strength = task.votes.strength, 0.0
+    strength, task.vote_strength = task.vote_strength, 0.0
     alone = scores(task, source, relation)
-    task.votes.strength = strength
+    task.vote_strength = strength
     return voted - alone
 
 
 def expected_gain(task: EntityTask, source: int, relation: int) -> Tensor:
     """The formula, an entity at a time."""
     table, total = task.table.detach(), torch.zeros(len(task.data.entities))
-    known = sorted(set(task.data.train[:, [0, 2]].ravel().tolist()) - {source})
-    cosines = torch.stack([torch.cosine_similarity(table[source], table[other], dim=0) for other in known])
-    asked = queries(task.data.train, len(task.data.relations)).tolist()
-    for other, weight in zip(known, (SHARPNESS * cosines).softmax(0).tolist(), strict=True):
-        answers = [answer for head, r, answer in asked if (head, r) == (other, relation)]
-        for answer in set(answers) - {source}:
-            total[answer] += weight / len(answers)
-    return task.votes.strength * (1 + SCALE * total).log()
+    answers: dict[int, set[int]] = {}
+    for head, asked, answer in queries(task.data.train, len(task.data.relations)).tolist():
+        if asked == relation and head != source:
+            answers.setdefault(head, set()).add(answer)
+    if not answers:
+        return total
+    cosines = torch.stack([torch.cosine_similarity(table[source], table[other], dim=0) for other in answers])
+    for given, weight in zip(
+        answers.values(), (task.config.model.vote_sharpness * cosines).softmax(0).tolist(), strict=True
+    ):
+        for answer in given - {source}:
+            total[answer] += weight / len(given)
+    return task.vote_strength * (1 + SCALE * total).log()
 
 
 @BOTH
 @pytest.mark.parametrize("relation", [0, 1, 2, 3])
 def test_similar_entities_vote_for_their_own_answers(make: Callable[..., EntityTask], relation: int) -> None:
-    task = make(triples(TRAIN, [(0, 0, 7)], [(2, 0, 9)]), model={"votes": 0.5}, neighbors={"k": 2})
+    task = make(
+        triples(TRAIN, [(0, 0, 7)], [(2, 0, 9)]),
+        model={"votes": 0.5, "vote_sharpness": 3.0},
+        neighbors={"k": 2},
+    )
     for source in (0, 3, 5):
         expected = expected_gain(task, source, relation)
         torch.testing.assert_close(gain(task, source, relation), expected, atol=1e-5, rtol=1e-5)
@@ -108,5 +117,5 @@ def test_votes_lift_what_a_similar_entity_answers() -> None:
         task.table[1] = task.table[0]
     found = task.evaluate("valid")
     assert found["mrr"] > found["mrr without votes"]
-    task.votes.strength = 0.0
+    task.vote_strength = 0.0
     assert task.evaluate("valid")["mrr"] == found["mrr without votes"]

@@ -152,6 +152,8 @@ class EgoModelConfig(ResidualModelConfig):
     """In training hide from a query's context its own triple, or every edge between the pair."""
     votes: Annotated[float, Field(ge=0)] = 0.0
     """How much the training answers of similar entities to the same question count in rankings."""
+    vote_sharpness: Annotated[float, Field(ge=0)] = 5.0
+    """How much more the most similar ones count: the factor of cosines in the softmax over voters."""
 
     @model_validator(mode="after")
     def _has_effect(self) -> "EgoModelConfig":

@@ -53,8 +53,7 @@ class EntityTask(Task):
         self.schedule = config.neighbors.schedule()
         wanted, entities = config.training.candidates, len(data.entities)
         seen = np.unique(data.train[:, [0, 2]])
-        members = torch.from_numpy(seen)
-        self.votes = Votes(self.questions, len(data.relations), entities, members, config.model.votes)
+        self.vote_strength = config.model.votes
         # Others never compete: nothing but pushing them away would be learned.
         few = min(wanted or entities, len(seen))
         self.rivals = Rivals(seen, few) if few < entities else None
@@ -74,7 +73,9 @@ class EntityTask(Task):
         self.linked_keys = torch.cat([keys, torch.arange(entities) * (entities + 1)]).unique()  # type: ignore[no-untyped-call]  # torch
         k = config.neighbors.k if config.model.tau != 1 and config.baseline is None else 0
         # Nothing is learned of an entity that no training triple has: it would be near by chance.
-        self.neighbors = SemanticNeighbors(k, edges, entities, config.neighbors.backend, members=members)
+        self.neighbors = SemanticNeighbors(
+            k, edges, entities, config.neighbors.backend, members=torch.from_numpy(seen)
+        )
 
     @abstractmethod
     def model_scores(self, asked: NDArray[np.int64], split: Split) -> Iterator[Scored]:
@@ -82,35 +83,30 @@ class EntityTask(Task):
 
     def scored(self, asked: NDArray[np.int64], split: Split) -> Iterator[Scored]:
         """Scores for queries of a split, a block at a time: the model's, and votes of similar entities."""
+        votes = self.votes()
         for block in self.model_scores(asked, split):
-            self.add_votes(block)
+            if votes is not None:
+                add_votes(votes, block)
             yield block
 
-    def add_votes(self, block: Scored) -> None:
-        """Let similar entities vote, in place."""
-        if not self.has_votes:
-            return
-        _, first = np.unique(block.row, return_index=True)  # a query of each row
-        asked = block.asked[first]
-        source, place = np.unique(asked[:, 0], return_inverse=True)  # questions often share it
-        numbers = torch.from_numpy(source)
-        voters, weights = self.votes.voters(self.table[numbers.to(self.device)], self.table, numbers)
-        self.votes.add(block.scores, asked[:, 1], voters[place], weights[place], asked[:, 0])
+    def votes(self) -> Votes | None:
+        """Who votes, by the present embeddings.
 
-    @property
-    def has_votes(self) -> bool:
-        """Whether similar entities vote: they are part of the semantic half, and go with what it fetches."""
-        return self.neighbors.k > 0 and self.votes.strength > 0
+        Votes are part of the semantic half, and go with what it fetches: None where nothing is.
+        """
+        if not self.neighbors.k or not self.vote_strength:
+            return None
+        return Votes(self.questions, self.table, self.vote_strength, self.config.model.vote_sharpness)
 
     def ranking(self, split: Split) -> Ranking:
         """Filtered ranks of both ends of every triple of ``split`` among all entities."""
-        relations = len(self.data.relations)
+        relations, votes = len(self.data.relations), self.votes()
         asked = queries(getattr(self.data, split), relations)
         parts, found, alone = [], [], []
         for block in self.model_scores(asked, split):
-            if self.has_votes:
+            if votes is not None:
                 alone.append(ranks(block.scores, block.asked, self.known, block.row))
-                self.add_votes(block)
+                add_votes(votes, block)
             parts.append(block.asked)
             found.append(ranks(block.scores, block.asked, self.known, block.row))
         without = torch.cat(alone) if alone else None
@@ -240,3 +236,9 @@ class EntityTask(Task):
             f"{data.name}: {len(data.train):,} / {len(data.valid):,} / {len(data.test):,} triples to train / "
             f"validate / test, {len(data.entities):,} entities, {len(data.relations):,} relations"
         )
+
+
+def add_votes(votes: Votes, block: Scored) -> None:
+    """Let similar entities vote on a block, in place."""
+    _, first = np.unique(block.row, return_index=True)  # a query of each row
+    votes.add(block.scores, *block.asked[first, :2].T)

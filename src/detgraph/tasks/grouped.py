@@ -184,9 +184,9 @@ class GroupedTask(EntityTask):
         )
         source = model(batch.to(self.device), entities)[0]
         scores: Tensor = model.ask(source, torch.tensor(asked, device=self.device)) @ self.table.t()
-        if self.has_votes:
-            voters, weights = self.votes.voters(embedding[None], self.table)
-            self.votes.add(scores[None], np.array([asked]), voters, weights)
+        votes = self.votes()
+        if votes is not None:
+            votes.add_new(scores, embedding, asked)
         return scores
 
     def nearest(self, embedding: Tensor, exclude: Tensor) -> Tensor:
