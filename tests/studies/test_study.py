@@ -262,6 +262,18 @@ def test_a_baseline_does_not_depend_on_sections_it_does_not_read(tmp_path: Path)
     assert {"model", "neighbors"} <= set(study(tmp_path).settings())
 
 
+def test_a_structural_only_twin_does_not_depend_on_the_semantic_half(tmp_path: Path) -> None:
+    semantic = {"neighbors": {"k": 3}, "training": {"sn_weight": 0.7}}
+
+    def made(tau: float, changed: dict[str, Any]) -> dict[str, Any]:
+        values = {"task": "node", "data": {"name": "papers"}, "model": {"tau": tau, "heads": 4}, **changed}
+        return study(tmp_path, "any", parse_config(values)).settings()
+
+    assert made(1, semantic) == made(1, {})
+    assert made(0.5, semantic) != made(0.5, {})
+    assert made(1, {})["model"]["heads"] == 4
+
+
 def test_changed_data_is_refused(tmp_path: Path) -> None:
     one = study(tmp_path)
     complete([one], [0])

@@ -159,9 +159,29 @@ def read_study(file: Path) -> dict[str, Any] | None:
     return content
 
 
+# What the semantic half alone reads.
+SEMANTIC: dict[str, Any] = {
+    "neighbors": True,
+    "model": {
+        "semantic",
+        "semantic_bias",
+        "semantic_heads",
+        "semantic_set",
+        "mutual_bias",
+        "votes",
+        "vote_sharpness",
+    },
+    "training": {"sn_weight", "sn_loss"},
+}
+
+
 def settings(config: Config) -> dict[str, Any]:
-    """All that a study is about, without the seed and, of a baseline, without sections it does not read."""
-    unread = {"seed"} if config.baseline is None else {"seed", "model", "neighbors"}
+    """All that a study is about, without its seed and what a baseline or structural-only twin never reads."""
+    unread: dict[str, Any] = {"seed": True}
+    if config.baseline is not None:
+        unread |= {"model": True, "neighbors": True}
+    elif config.model.tau == 1:
+        unread |= SEMANTIC
     return config.model_dump(mode="json", exclude=unread)
 
 
