@@ -8,6 +8,7 @@ import torch
 from builders import entity_task, grouped_task, triples
 from torch import Tensor
 
+from detgraph.config import EntityConfig
 from detgraph.tasks import EntityTask
 from detgraph.tasks.contexts import queries
 from detgraph.tasks.votes import SCALE
@@ -25,10 +26,15 @@ def scores(task: EntityTask, source: int, relation: int) -> Tensor:
 def gain(task: EntityTask, source: int, relation: int) -> Tensor:
     """What votes add."""
     voted = scores(task, source, relation)
-    strength, task.vote_strength = task.vote_strength, 0.0
+    config = task.config
+    task.config = without_votes(config)
     alone = scores(task, source, relation)
-    task.vote_strength = strength
+    task.config = config
     return voted - alone
+
+
+def without_votes(config: EntityConfig) -> EntityConfig:
+    return config.model_copy(update={"model": config.model.model_copy(update={"votes": 0.0})})
 
 
 def expected_gain(task: EntityTask, source: int, relation: int) -> Tensor:
@@ -46,7 +52,7 @@ def expected_gain(task: EntityTask, source: int, relation: int) -> Tensor:
     ):
         for answer in given - {source}:
             total[answer] += weight / len(given)
-    return task.vote_strength * (1 + SCALE * total).log()
+    return task.config.model.votes * (1 + SCALE * total).log()
 
 
 @BOTH
@@ -94,6 +100,14 @@ def test_nobody_votes_for_the_source_itself() -> None:
     assert added[2] > 0
 
 
+def test_who_alone_was_asked_gets_no_votes() -> None:
+    task = grouped_task(
+        triples([(0, 0, 2), (1, 1, 3)], [(0, 0, 3)]), model={"votes": 1.0}, neighbors={"k": 1}
+    )
+    assert not gain(task, 0, 0).any()
+    assert gain(task, 1, 0).any()
+
+
 def test_a_block_of_questions_gets_the_votes_of_each() -> None:
     task = grouped_task(triples(TRAIN, [(0, 0, 7)]), model={"votes": 1.0}, neighbors={"k": 2})
     asked = queries(np.array([(0, 0, 7), (0, 0, 3), (3, 1, 8), (2, 0, 5)]), 2)
@@ -117,5 +131,5 @@ def test_votes_lift_what_a_similar_entity_answers() -> None:
         task.table[1] = task.table[0]
     found = task.evaluate("valid")
     assert found["mrr"] > found["mrr without votes"]
-    task.vote_strength = 0.0
+    task.config = without_votes(task.config)
     assert task.evaluate("valid")["mrr"] == found["mrr without votes"]

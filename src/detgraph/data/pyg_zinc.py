@@ -36,7 +36,7 @@ def read_pyg_zinc(folder: Path) -> Molecules:
 
 
 def _read(path: Path) -> tuple[MoleculeCodes, Any]:
-    """Codes and targets (molecules,) of a file; nothing but tensors is unpickled."""
+    """Codes and targets (molecules,) of a file; nothing but tensors and PyG's `Data` is unpickled."""
     try:
         with torch.serialization.safe_globals([Data]):
             stored, slices, *_ = torch.load(path, weights_only=True)

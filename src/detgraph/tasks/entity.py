@@ -53,7 +53,6 @@ class EntityTask(Task):
         self.schedule = config.neighbors.schedule()
         wanted, entities = config.training.candidates, len(data.entities)
         seen = np.unique(data.train[:, [0, 2]])
-        self.vote_strength = config.model.votes
         # Others never compete: nothing but pushing them away would be learned.
         few = min(wanted or entities, len(seen))
         self.rivals = Rivals(seen, few) if few < entities else None
@@ -94,9 +93,10 @@ class EntityTask(Task):
 
         Votes are part of the semantic half, and go with what it fetches: None where nothing is.
         """
-        if not self.neighbors.k or not self.vote_strength:
+        model = self.config.model
+        if not self.neighbors.k or not model.votes:
             return None
-        return Votes(self.questions, self.table, self.vote_strength, self.config.model.vote_sharpness)
+        return Votes(self.questions, self.table, model.votes, model.vote_sharpness)
 
     def ranking(self, split: Split) -> Ranking:
         """Filtered ranks of both ends of every triple of ``split`` among all entities."""

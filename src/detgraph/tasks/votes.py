@@ -50,9 +50,9 @@ class Votes:
         """
         distinct, place = np.unique(source, return_inverse=True)
         cosine = self.directions[torch.from_numpy(distinct)] @ self.directions.t()
-        for row, (entity, near) in enumerate(zip(source, cosine[torch.from_numpy(place)], strict=True)):
+        for row, entity in enumerate(source):
             if self.known[entity]:
-                self._add(scores[row], near, relation[row], entity)
+                self._add(scores[row], cosine[place[row]], relation[row], entity)
 
     def add_new(self, scores: Tensor, embedding: Tensor, relation: int) -> None:
         """The same for a question about an entity that is not in the table."""
