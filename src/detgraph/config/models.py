@@ -154,6 +154,10 @@ class EgoModelConfig(ResidualModelConfig):
     """How much the training answers of similar entities to the same question count in rankings."""
     vote_sharpness: Annotated[float, Field(ge=0)] = 5.0
     """How much more the most similar ones count: the factor of cosines in the softmax over voters."""
+    path_hops: Annotated[int, Field(ge=0)] = 0
+    """With composition=complex: the structural encoder also follows paths of so many edges; 0 = none."""
+    path_channels: Count = 32
+    """Size of the states along paths; a multiple of 8 is quick."""
 
     @model_validator(mode="after")
     def _has_effect(self) -> "EgoModelConfig":
@@ -167,4 +171,6 @@ class EgoModelConfig(ResidualModelConfig):
                     raise ValueError(f"model.{name} has no effect with model.composition=complex: remove it")
             if self.channels % 2:
                 raise ValueError(f"model.channels must be even with complex numbers (got {self.channels})")
+        elif self.path_hops:
+            raise ValueError("model.path_hops has no effect with model.composition=transformer: remove it")
         return self

@@ -150,9 +150,13 @@ class EntityTrainingConfig(SelfSupervisedTrainingConfig):
     """With model.composition=complex: epochs without the encoder, as ComplEx."""
     encoder_rate: Annotated[float, Field(gt=0)] = 1.0
     """Learning rate of all parameters but the tables of entities and relations, as a share of theirs."""
+    path_batch: Count = 64
+    """With model.path_hops: questions a step whose paths are followed, beside the others."""
+    path_rate: Annotated[float, Field(gt=0)] = 1.0
+    """Learning rate of the path encoder, as a share of that of the tables."""
 
 
-GROUPED_ONLY: tuple[str, ...] = ("group", "n3", "relation_weight", "warm_start")
+GROUPED_ONLY: tuple[str, ...] = ("group", "n3", "relation_weight", "warm_start", "path_batch", "path_rate")
 EGO_ONLY: tuple[str, ...] = ("answers", "source")
 
 

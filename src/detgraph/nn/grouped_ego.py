@@ -10,6 +10,7 @@ from detgraph.nn.complex_product import complex_product
 from detgraph.nn.layer import DualEncoderLayer
 from detgraph.nn.model import DET, DualEncoding
 from detgraph.nn.neighborhood import Dense
+from detgraph.nn.paths import PathEncoder
 
 
 class GroupBatch(NamedTuple):
@@ -53,6 +54,7 @@ class GroupedEgoDET(nn.Module):
         layers: number of layers; between them the source and its neighbours attend to each other.
         ffn_channels: hidden size of each FFN.
         encoding: the choices about the two encoders; ⊖ compares entity embeddings.
+        paths: the structural encoder over several hops, which scores on its own; None: without.
     """
 
     def __init__(
@@ -65,8 +67,10 @@ class GroupedEgoDET(nn.Module):
         layers: int,
         ffn_channels: int,
         encoding: DualEncoding,
+        paths: PathEncoder | None = None,
     ) -> None:
         super().__init__()
+        self.paths = paths
         self.relations = relations
         self.entity = nn.Embedding(entities, channels)
         self.relation = nn.Embedding(2 * relations + 1, channels)  # the last one leads to semantic neighbours

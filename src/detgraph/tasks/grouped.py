@@ -1,11 +1,13 @@
 """Entity prediction in a form for CPUs: questions about an entity share its neighbourhood and its answers."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
+from typing_extensions import override
 
 from detgraph.config import EntityConfig
 from detgraph.data.triples import Triples
@@ -13,19 +15,22 @@ from detgraph.nn import GroupBatch, GroupedEgoDET
 from detgraph.nn.answer_loss import answer_loss
 from detgraph.nn.complex_product import complex_product, cubes
 from detgraph.nn.neighborhood import Sparse
+from detgraph.nn.paths import PathEncoder
 from detgraph.tasks.base import Split
 from detgraph.tasks.contexts import distinct_questions
 from detgraph.tasks.entity import EntityTask, Scored
 from detgraph.tasks.groups import Integers, Surroundings, group
+from detgraph.tasks.paths import Paths
 
 
 class GroupedTask(EntityTask):
-    """Triples → GroupedEgoDET → softmax cross-entropy of all answers, N3, relation prediction, λ·L_sn."""
+    """Triples → GroupedEgoDET, paths → cross-entropy of answers, N3, relation prediction, λ·L_sn."""
 
     model: GroupedEgoDET
 
     def __init__(self, data: Triples, config: EntityConfig) -> None:
         model, relations = config.model, len(data.relations)
+        hops = model.path_hops
         network = GroupedEgoDET(
             entities=len(data.entities),
             relations=relations,
@@ -34,6 +39,7 @@ class GroupedTask(EntityTask):
             layers=model.layers,
             ffn_channels=model.ffn_channels,
             encoding=model.encoding(share_layers=True),
+            paths=PathEncoder(2 * relations, model.path_channels, hops) if hops else None,
         )
         super().__init__(data, config, network)
         seen = torch.zeros((len(data.entities), 1)).index_fill_(0, self.neighbors.members, 1)
@@ -41,9 +47,10 @@ class GroupedTask(EntityTask):
             network.entity.weight.mul_(seen)
         self.warming_up = False
         self.surroundings = Surroundings(self.questions, len(data.entities), model.max_neighbors, model.mask)
+        self.paths = Paths(self.questions, len(data.entities), relations, hops, model.mask)
 
     def forward(self, batch: GroupBatch) -> dict[str, Tensor]:
-        """``main``: of all answers; ``n3``, ``relation`` and ``sn``, each with its weight."""
+        """``main``: of all answers; ``n3``, ``relation``, ``sn`` and ``paths``, each with its weight."""
         training = self.config.training
         entities = self.model.entity(batch.entities)
         # What the encoder adds starts at nil: without it, the model is the same.
@@ -66,6 +73,8 @@ class GroupedTask(EntityTask):
         if self.wants_neighbor_loss and not self.warming_up:
             sn = self.neighbor_loss(batch.source, batch.neighbors, entities, batch.entities)
             losses["sn"] = training.sn_weight * sn
+        if self.model.paths is not None:
+            losses["paths"] = self.paths.loss(self.model.paths, self.paths.draw(training.path_batch))
         return losses
 
     def relation_loss(self, head: Tensor, tail: Tensor, relation: Tensor) -> Tensor:
@@ -73,6 +82,18 @@ class GroupedTask(EntityTask):
         real, imaginary = head.chunk(2, dim=-1)
         product = complex_product(torch.cat([real, -imaginary], dim=-1), tail)
         return functional.cross_entropy(product @ self.model.relation.weight[:-1].t(), relation)
+
+    @override
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """Tables, the path encoder, and all else."""
+        groups = super().parameter_groups()
+        if self.model.paths is None:
+            return groups
+        paths = list(self.model.paths.parameters())
+        known = {id(parameter) for parameter in paths}
+        for part in groups:
+            part["params"] = [parameter for parameter in part["params"] if id(parameter) not in known]
+        return [*groups, {"params": paths, "scale": self.config.training.path_rate}]
 
     def steps(self) -> int:
         """Batches an epoch."""
@@ -141,13 +162,25 @@ class GroupedTask(EntityTask):
             part = groups[start : start + self.groups_a_batch]
             center = source[part[:, 0]]
             relations = np.where(part >= 0, relation[part], -1)
-            around = self.surroundings.of(center, self.own_questions(center, relations, split), seed=0)
+            own = self.own_questions(center, relations, split)
+            around = self.surroundings.of(center, own, seed=0)
             numbers = part[part >= 0]  # ascending, as the questions are sorted by source
             batch = self.collate(center, around, (np.nonzero(part >= 0)[0], relation[numbers]), nothing)
             sources = self.model(batch, self.model.entity(batch.entities))
             states = self.model.ask(sources[batch.group], batch.relation)
+            scores = states @ self.table.t()
+            self.add_paths(
+                scores, source[numbers], relation[numbers], None if own is None else own[part >= 0]
+            )
             here = slice(*np.searchsorted(question, [numbers[0], numbers[-1] + 1]))
-            yield Scored(states @ self.table.t(), asked[here], question[here] - numbers[0])
+            yield Scored(scores, asked[here], question[here] - numbers[0])
+
+    def add_paths(
+        self, scores: Tensor, source: Integers, relation: Integers, own: Integers | None = None
+    ) -> None:
+        """Add what paths say to the ``scores`` of questions, in place."""
+        if self.model.paths is not None:
+            self.paths.add(self.model.paths, scores, source, relation, own)
 
     def scores_of_new(self, relations: Integers, neighbors: Integers, asked: int) -> Tensor:
         """Scores of all entities as answers about an entity that has no embedding, only triples.
@@ -184,6 +217,11 @@ class GroupedTask(EntityTask):
         )
         source = model(batch.to(self.device), entities)[0]
         scores: Tensor = model.ask(source, torch.tensor(asked, device=self.device)) @ self.table.t()
+        if model.paths is not None:
+            wider = torch.cat([scores, scores.new_zeros(1)])[None]  # the new entity is the last one
+            grown = self.paths.with_new(relations, neighbors)
+            grown.add(model.paths, wider, np.array([len(self.table)]), np.array([asked]))
+            scores = wider[0, :-1]
         votes = self.votes()
         if votes is not None:
             votes.add_new(scores, embedding, asked)
