@@ -141,6 +141,14 @@ def test_mistake_is_explained(changes: dict[str, Any], words: list[str]) -> None
             ["model.channels (10) must be a multiple of model.heads (4)"],
         ),
         (
+            {"task": "entity", "data": {"name": "a"}, "model": {"path_hops": 2}},
+            ["model.path_hops has no effect with model.composition=transformer"],
+        ),
+        (
+            {"task": "entity", "data": {"name": "a"}, "training": {"path_batch": 8}},
+            ["training.path_batch has no effect with model.path_hops=0"],
+        ),
+        (
             {"task": "entity", "data": {"name": "a"}, "neighbors": {"source": "features"}},
             ["neighbors.source", "'learned'", "got 'features'"],
         ),

@@ -8,7 +8,17 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 import torch
-from builders import entity_task, graph_task, molecules, network, node_task, same_weights, total, train
+from builders import (
+    entity_task,
+    graph_task,
+    grouped_task,
+    molecules,
+    network,
+    node_task,
+    same_weights,
+    total,
+    train,
+)
 from torch import Tensor
 
 from detgraph.nn import Sparse
@@ -24,6 +34,9 @@ BUILDERS: dict[str, Callable[..., Task]] = {
     "node-labels": lambda **options: node_task(network(y=LABELS), **options),
     "node-table": lambda **options: node_task(network(x=None), **options),
     "entity": lambda **options: entity_task(**options),
+    "entity-paths": lambda model=None, **options: grouped_task(
+        model={"path_hops": 2, "path_channels": 8, **(model or {})}, **options
+    ),
 }
 DROPOUT = {"dropout": 0.3, "attention_dropout": 0.3}
 

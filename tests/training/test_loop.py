@@ -77,6 +77,16 @@ def test_the_seed_decides(task: TaskName, tmp_path: Path) -> None:
     assert outcome(tmp_path / "one")["weights"] != outcome(tmp_path / "other")["weights"]
 
 
+def test_runs_that_follow_paths_resume_bit_for_bit(tmp_path: Path) -> None:
+    paths = {"composition": "complex", "path_hops": 2, "path_channels": 8}
+    training = {"optimizer": "adagrad", "path_batch": 8, "path_rate": 0.3}
+    config = tiny_config("entity", tmp_path, {"model": paths}, **training)
+    whole = start(config, tmp_path / "whole")
+    whole.train()
+    train_in_pieces(config, tmp_path / "steps", InterruptEveryStep())
+    assert outcome(tmp_path / "steps") == outcome(tmp_path / "whole")
+
+
 @pytest.mark.parametrize("kernels", ["auto", "torch"])
 @pytest.mark.parametrize("task", ["graph", "entity"])
 def test_mixed_precision_finds_nearly_the_same(

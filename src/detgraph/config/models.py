@@ -173,4 +173,6 @@ class EgoModelConfig(ResidualModelConfig):
                 raise ValueError(f"model.channels must be even with complex numbers (got {self.channels})")
         elif self.path_hops:
             raise ValueError("model.path_hops has no effect with model.composition=transformer: remove it")
+        if not self.path_hops and self.path_channels != type(self).model_fields["path_channels"].default:
+            raise ValueError("model.path_channels has no effect with model.path_hops=0: remove it")
         return self

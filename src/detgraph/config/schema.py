@@ -156,7 +156,8 @@ class EntityTrainingConfig(SelfSupervisedTrainingConfig):
     """Learning rate of the path encoder, as a share of that of the tables."""
 
 
-GROUPED_ONLY: tuple[str, ...] = ("group", "n3", "relation_weight", "warm_start", "path_batch", "path_rate")
+GROUPED_ONLY: tuple[str, ...] = ("group", "n3", "relation_weight", "warm_start")
+PATHS_ONLY: tuple[str, ...] = ("path_batch", "path_rate")
 EGO_ONLY: tuple[str, ...] = ("answers", "source")
 
 
@@ -238,20 +239,21 @@ class EntityConfig(Section):
     def _has_effect(self) -> "EntityConfig":
         if self.baseline is not None:
             _check_unused(self, self.baseline.name)
-        cause, idle = f"model.composition={self.model.composition}", EGO_ONLY
+        idle = {} if self.model.path_hops else dict.fromkeys(PATHS_ONLY, "model.path_hops=0")
         if self.baseline is not None:
-            cause = f"baseline.name={self.baseline.name}"
-            idle = (*GROUPED_ONLY, *EGO_ONLY, "context_dropout")
+            names: tuple[str, ...] = (*GROUPED_ONLY, *EGO_ONLY, "context_dropout")
             if self.baseline.name == "complex":
-                idle = tuple(name for name in idle if name != "n3")
-        elif self.model.composition == "transformer":
-            idle = GROUPED_ONLY
+                names = tuple(name for name in names if name != "n3")
+            idle |= dict.fromkeys(names, f"baseline.name={self.baseline.name}")
+        else:
+            names = EGO_ONLY if self.model.composition == "complex" else GROUPED_ONLY
+            idle |= dict.fromkeys(names, f"model.composition={self.model.composition}")
         if self.training.warm_start >= self.training.epochs:
             raise ValueError(
                 f"training.warm_start={self.training.warm_start} leaves no epoch for the encoder: it must be "
                 f"less than training.epochs={self.training.epochs}"
             )
-        for name in idle:
+        for name, cause in idle.items():
             if getattr(self.training, name) != EntityTrainingConfig.model_fields[name].default:
                 raise ValueError(f"training.{name} has no effect with {cause}: remove it")
         return self

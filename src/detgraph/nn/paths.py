@@ -90,4 +90,4 @@ class PathEncoder(nn.Module):
         of = torch.from_numpy(reached.question).to(states.device)
         hidden = self.state(states) + self.asked(question).index_select(0, of)
         scores: Tensor = self.out(hidden.relu())[:, 0]
-        return scores
+        return scores.float()  # mixed precision gives halves

@@ -249,9 +249,14 @@ class GroupedTask(EntityTask):
         return np.where(relations >= 0, np.searchsorted(keys, wanted), -1)
 
     def memory(self) -> int:
-        """States of all tokens of a batch, and its scores."""
+        """States of all tokens of a batch, and its scores; states along paths."""
         model, training = self.config.model, self.config.training
         tokens = 1 + model.max_neighbors + self.neighbors.k
         states = tokens * 12 * model.channels * model.layers
         candidates = min(training.candidates or len(self.data.entities), len(self.data.entities))
-        return 4 * (self.groups_a_batch * states + 3 * training.batch_size * candidates)
+        whole = 4 * (self.groups_a_batch * states + 3 * training.batch_size * candidates)
+        if self.model.paths is None:
+            return whole
+        with torch.random.fork_rng():
+            nodes = self.paths.nodes(training.path_batch)
+        return whole + 4 * 8 * model.path_channels * nodes

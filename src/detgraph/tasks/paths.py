@@ -89,6 +89,16 @@ class Paths:
         rule = Rule(source, both[0], both[1], start, answer)
         return reach(self.graph, rule, self.hops, anywhere if goals is None else goals)
 
+    def nodes(self, size: int) -> int:
+        """How many states a training step has at once, by a random batch of ``size`` questions."""
+        asked, goals = self.draw(size), self.rivals()
+        source, relation = self.questions.source[asked.question], self.questions.relation[asked.question]
+        return sum(int(hop.receivers[-1]) for hop in self.reach(source, relation, goals, asked).hops)
+
+    def rivals(self) -> NDArray[np.bool_]:
+        """Who competes with the answers of a batch, (entities,)."""
+        return torch.rand(self.entities).numpy() < RIVALS / self.entities
+
     def loss(self, model: PathEncoder, asked: AskedAgain) -> Tensor:
         """Softmax cross-entropy of answers among random entities, which stand for all.
 
@@ -100,8 +110,7 @@ class Paths:
         """
         questions, device = self.questions, model.out.weight.device
         relation, size = questions.relation[asked.question], len(asked.question)
-        share = min(1.0, RIVALS / self.entities)
-        rivals = torch.rand(self.entities).numpy() < share
+        rivals, share = self.rivals(), min(1.0, RIVALS / self.entities)
         reached = self.reach(questions.source[asked.question], relation, rivals, asked)
         scores = model(reached, torch.from_numpy(relation).to(device))
         row, known = questions.answers(asked.question)
