@@ -135,3 +135,18 @@ def test_paths_belong_to_the_structural_half() -> None:
     assert twin.model.paths is not None
     assert "paths" in twin(next(twin.batches(0)))
     assert grouped_task().model.paths is None
+
+
+def test_a_new_entity_is_scored_along_its_paths() -> None:
+    task = path_task().eval()
+    facts = np.array([0]), np.array([2])
+    with torch.no_grad():
+        whole = task.scores_of_new(*facts, asked=1)
+        walked, task.model.paths = task.model.paths, None
+        alone = task.scores_of_new(*facts, asked=1)
+        assert walked is not None
+        grown = task.paths.with_new(*facts)
+        found = grown.reach(np.array([12]), np.array([1]))
+        expected = torch.zeros(13)
+        expected[found.entity] = walked(found, torch.tensor([1]))
+    torch.testing.assert_close(whole - alone, expected[:-1], atol=1e-5, rtol=1e-5)
