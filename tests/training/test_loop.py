@@ -77,6 +77,31 @@ def test_the_seed_decides(task: TaskName, tmp_path: Path) -> None:
     assert outcome(tmp_path / "one")["weights"] != outcome(tmp_path / "other")["weights"]
 
 
+class InterruptEvaluations(Observer):
+    """Stops at the given evaluations, of all that it is told of."""
+
+    def __init__(self, *numbers: int) -> None:
+        self.told, self.numbers = 0, numbers
+
+    def evaluation(self, done: int, total: int) -> None:
+        assert 0 < done <= total
+        self.told += 1
+        if self.told in self.numbers:
+            raise Interrupted
+
+
+def test_stopped_in_evaluations_equals_uninterrupted(tmp_path: Path) -> None:
+    config = tiny_config("entity", tmp_path, epochs=2)  # evaluates after both, and twice in the end
+    start(config, tmp_path / "whole").train()
+    observer, trainer = InterruptEvaluations(1, 3, 5, 7), start(config, tmp_path / "pieces")
+    for _ in range(4):
+        with pytest.raises(Interrupted):
+            trainer.train(observer)
+        trainer = resume(tmp_path / "pieces")
+    trainer.train(observer)
+    assert outcome(tmp_path / "pieces") == outcome(tmp_path / "whole")
+
+
 def test_runs_that_follow_paths_resume_bit_for_bit(tmp_path: Path) -> None:
     paths = {"composition": "complex", "path_hops": 2, "path_channels": 8}
     training = {"optimizer": "adagrad", "path_batch": 8, "path_rate": 0.3}

@@ -1,7 +1,8 @@
 """What people see of training: what will be done, a bar with the time left, and the outcome."""
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -55,6 +56,10 @@ class TrainingBar(Observer):
         self.done, self.total = done, total
         self.bar.update(self.row, completed=done, total=total)
 
+    def evaluation(self, done: int, total: int) -> None:
+        """Show that the bar stands still for a reason."""
+        self.bar.update(self.row, state=f"evaluating: {100 * done // total} %")
+
     def epoch(self, record: dict[str, Any]) -> None:
         """Show losses and the validation metric."""
         self.losses = " ".join(f"{name} {record[name]:.3f}" for name in ("main", "sn") if name in record)
@@ -72,6 +77,15 @@ class TrainingBar(Observer):
                 f"at most {duration(left)} left",
             )
             self.screen.print(f"{self.title}: {', '.join(part for part in parts if part)}")
+
+
+@contextmanager
+def evaluation_bar(task: Task) -> Iterator[None]:
+    """A bar for evaluations that take long."""
+    with Progress(console=beside, disable=not beside.is_terminal, transient=True) as bar:
+        row = bar.add_task("evaluating", total=None)
+        task.watch = lambda done, total: bar.update(row, completed=done, total=total)
+        yield
 
 
 def announce(task: Task, trainer: Trainer, screen: Console = console) -> None:

@@ -9,7 +9,7 @@ import torch
 import typer
 from rich.table import Table
 
-from detgraph.cli.display import console, show_notes
+from detgraph.cli.display import console, evaluation_bar, show_notes
 from detgraph.errors import DetError
 from detgraph.tasks import EntityTask, Metrics, Task
 from detgraph.training.launch import load_run
@@ -48,7 +48,8 @@ def evaluate(
     task = load_run(folder)
     if not task.has(split.value):
         raise DetError(f"the data of {folder} has no {split.value} part.")
-    rows = {split.value: task.evaluate(split.value)} if by is None else parts(task, split, by)
+    with evaluation_bar(task):
+        rows = {split.value: task.evaluate(split.value)} if by is None else parts(task, split, by)
     if as_json:
         for name, metrics in rows.items():
             part = {} if name == split.value else {"part": name}

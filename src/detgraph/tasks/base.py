@@ -2,7 +2,7 @@
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import numpy as np
@@ -32,6 +32,8 @@ class Task(nn.Module, ABC):
         self.seed = seed
         self.notes = notes
         """What was done to the data and has to be said beside every number."""
+        self.watch: Callable[[int, int], None] = _unwatched
+        """Told of long evaluations: how many of all questions are done. It may raise, to end them."""
 
     @abstractmethod
     def forward(self, batch: Any) -> dict[str, Tensor]:
@@ -103,3 +105,7 @@ class Task(nn.Module, ABC):
     def device(self) -> torch.device:
         """Where the model is."""
         return next(self.model.parameters()).device
+
+
+def _unwatched(done: int, total: int) -> None:
+    """Nobody wants to know."""

@@ -102,8 +102,10 @@ class EntityTask(Task):
         """Filtered ranks of both ends of every triple of ``split`` among all entities."""
         relations, votes = len(self.data.relations), self.votes()
         asked = queries(getattr(self.data, split), relations)
-        parts, found, alone = [], [], []
+        parts, found, alone, done = [], [], [], 0
         for block in self.model_scores(asked, split):
+            done += len(block.asked)
+            self.watch(done, len(asked))
             if votes is not None:
                 alone.append(ranks(block.scores, block.asked, self.known, block.row))
                 add_votes(votes, block)

@@ -35,6 +35,9 @@ class Observer:
     def step(self, done: int, total: int) -> None:
         """A batch is done; ``total`` counts all batches of all epochs."""
 
+    def evaluation(self, done: int, total: int) -> None:
+        """So many of all questions of a long evaluation are done."""
+
     def epoch(self, record: dict[str, Any]) -> None:
         """An epoch is done; ``record`` is its line in metrics.jsonl."""
 
@@ -118,13 +121,28 @@ class Trainer:
         with self.run.alone():
             self.run.check_unfinished()  # by another process, after this one had opened it
             self.run.keep_metrics_before(progress.epoch)
-            with StopRequest() as stop:
+            with StopRequest() as stop, self.watching(stop, observer):
                 while progress.step or not self.at_end():  # an epoch that was begun is also evaluated
                     self.train_epoch(stop, observer)
                     observer.epoch(self.finish_epoch())
                     self.save_if_due(stop)
-            self.save()  # the last evaluations can take long, too
-            return self.finish()
+                self.save()  # the last evaluations can take long, too
+                return self.finish()
+
+    @contextmanager
+    def watching(self, stop: StopRequest, observer: Observer) -> Iterator[None]:
+        """Tell of evaluations, and end them on request; whoever evaluates has saved, or saves then."""
+
+        def watch(done: int, total: int) -> None:
+            observer.evaluation(done, total)
+            if stop.requested:
+                raise Interrupted
+
+        before, self.task.watch = self.task.watch, watch
+        try:
+            yield
+        finally:
+            self.task.watch = before
 
     def train_epoch(self, stop: StopRequest, observer: Observer) -> None:
         """Select neighbours where due, then one pass over the batches not yet done."""
@@ -177,9 +195,13 @@ class Trainer:
         record |= {name: total / progress.step for name, total in progress.sums.items()}
         self.tick()
         if self.at_end(progress.epoch + 1) or (progress.epoch + 1) % self.config.evaluate_every == 0:
-            with self.average.in_use(), fitting_threads(task):
-                record["valid"] = task.evaluate("valid")
-                self.keep_if_best(record["valid"][task.metric])
+            try:
+                with self.average.in_use(), fitting_threads(task):
+                    record["valid"] = task.evaluate("valid")
+                    self.keep_if_best(record["valid"][task.metric])
+            except Interrupted:
+                self.save()  # the epoch is trained, and will be evaluated
+                raise
         progress.epoch, progress.step = progress.epoch + 1, 0
         self.tick()
         record["seconds"] = round(progress.seconds, 3)
