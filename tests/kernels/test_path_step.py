@@ -80,8 +80,8 @@ def test_reaches_what_a_walk_over_all_edges_reaches(mask: str, hops: int, goals:
         assert ended == sorted({v for _, _, v in arriving} | (goal & set(nodes)))
         assert [node >= 0 for node in found.node[here]] == [v in nodes for v in ended]
         # Senders are told apart by their relations and goals alone: their numbers follow from the walk.
-        named = [(r, ended[place]) for _, r, place in named_edges(found, hops - 1, q)]
-        assert sorted(named) == sorted((r, v) for _, r, v in arriving)
+        last = [(r, ended[place]) for _, r, place in named_edges(found, hops - 1, q)]
+        assert sorted(last) == sorted((r, v) for _, r, v in arriving)
 
 
 @pytest.mark.parametrize("channels", [8, 32])

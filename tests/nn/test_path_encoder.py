@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from detgraph.kernels.reach import Graph, Reached, Rule, reach
-from detgraph.nn.paths import PathEncoder
+from detgraph.nn.paths import PathEncoder, PathLayer
 
 ENTITIES, RELATIONS, CHANNELS, HOPS = 12, 2, 8, 3
 TRIPLES = np.unique(np.random.default_rng(1).integers([12, 2, 12], size=(20, 3)), axis=0)
@@ -20,7 +20,8 @@ def edges(triples: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def reached(triples: NDArray[np.int64], source: NDArray[np.int64], relation: NDArray[np.int64]) -> Reached:
-    graph = Graph.of(*edges(triples).T, ENTITIES, RELATIONS)
+    start, along, end = edges(triples).T
+    graph = Graph.of(start, along, end, ENTITIES, RELATIONS)
     nothing = np.zeros(len(source) + 1, np.int64), np.empty(0, np.int64)
     return reach(graph, Rule(source, relation, relation, *nothing), HOPS, np.ones(ENTITIES, np.bool_))
 
@@ -45,6 +46,7 @@ def slow_scores(model: PathEncoder, source: int, relation: int) -> Tensor:
     asked = model.question.weight[relation]
     states = {source: asked}
     for layer in model.layers:
+        assert isinstance(layer, PathLayer)
         weight = layer.by_relation.weight.view(2 * RELATIONS, CHANNELS, CHANNELS)
         bias = layer.by_relation.bias.view(2 * RELATIONS, CHANNELS)
         sums: dict[int, Tensor] = {}
