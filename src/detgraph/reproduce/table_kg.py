@@ -27,8 +27,18 @@ ROWS: tuple[tuple[str, str, tuple[float | None, ...]], ...] = (
 NO_VOTES, NO_PATHS, LONG = "DET without votes", "DET without paths", "DET, 100 minutes of one core"
 # What the half-hour recipes were before the structural encoder followed paths.
 WITHOUT_PATHS = {
-    "fb15k-237": ("training.evaluate_every=5", "neighbors.warmup=20"),
-    "wn18rr": ("training.evaluate_every=4", "neighbors.warmup=18", "training.warm_start=15"),
+    "fb15k-237": (
+        "training.evaluate_every=5",
+        "neighbors.warmup=20",
+        "model.votes=1",
+        "model.vote_sharpness=15",
+    ),
+    "wn18rr": (
+        "training.evaluate_every=4",
+        "neighbors.warmup=18",
+        "training.warm_start=15",
+        "model.votes=1.5",
+    ),
 }
 
 
