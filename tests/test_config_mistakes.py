@@ -145,6 +145,18 @@ def test_mistake_is_explained(changes: dict[str, Any], words: list[str]) -> None
             ["model.path_hops has no effect with model.composition=transformer"],
         ),
         (
+            {
+                "task": "entity",
+                "data": {"name": "a"},
+                "model": {"composition": "complex", "path_hops": 2, "tau": 0},
+            },
+            ["model.path_hops has no effect with model.tau=0"],
+        ),
+        (
+            {"task": "entity", "data": {"name": "a"}, "model": {"path_channels": 12}},
+            ["model.path_channels", "multiple of 8", "got 12"],
+        ),
+        (
             {"task": "entity", "data": {"name": "a"}, "training": {"path_batch": 8}},
             ["training.path_batch has no effect with model.path_hops=0"],
         ),

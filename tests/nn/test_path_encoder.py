@@ -19,11 +19,15 @@ def edges(triples: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate([triples, triples[:, ::-1] + [0, RELATIONS, 0]])
 
 
-def reached(triples: NDArray[np.int64], source: NDArray[np.int64], relation: NDArray[np.int64]) -> Reached:
+def walked(triples: NDArray[np.int64], rule: Rule) -> Reached:
     start, along, end = edges(triples).T
     graph = Graph.of(start, along, end, ENTITIES, RELATIONS)
+    return reach(graph, rule, HOPS, np.ones(ENTITIES, np.bool_))
+
+
+def reached(triples: NDArray[np.int64], source: NDArray[np.int64], relation: NDArray[np.int64]) -> Reached:
     nothing = np.zeros(len(source) + 1, np.int64), np.empty(0, np.int64)
-    return reach(graph, Rule(source, relation, relation, *nothing), HOPS, np.ones(ENTITIES, np.bool_))
+    return walked(triples, Rule(source, relation, relation, *nothing))
 
 
 @pytest.fixture
@@ -43,7 +47,7 @@ def scores(model: PathEncoder, triples: NDArray[np.int64], source: NDArray[np.in
 
 def slow_scores(model: PathEncoder, source: int, relation: int) -> Tensor:
     """The equations, an edge at a time."""
-    asked = model.question.weight[relation]
+    asked = model.question[relation]
     states = {source: asked}
     for layer in model.layers:
         assert isinstance(layer, PathLayer)
@@ -78,6 +82,31 @@ def test_one_by_one_is_the_same(model: PathEncoder) -> None:
         found = reached(TRIPLES, SOURCE[q : q + 1], RELATION[q : q + 1])
         alone = model(found, torch.from_numpy(RELATION[q : q + 1]))
         torch.testing.assert_close(together[q, found.entity], alone)
+
+
+@pytest.mark.parametrize("mask", ["pair", "triple"])
+def test_hidden_edges_are_as_good_as_gone(model: PathEncoder, mask: str) -> None:
+    """Several questions, each with two answers hidden: the scores on the graph without their triples."""
+    number = np.array([0, 5, 11])
+    asked = TRIPLES[number]  # the first triple of a few heads, and whatever else the head leads to
+    answers = [np.unique(TRIPLES[(TRIPLES[:, :2] == row[:2]).all(axis=1), 2])[:2] for row in asked]
+    source, relation = asked.T[:2].copy()
+    start = np.cumsum([0, *map(len, answers)])
+    forward, backward = (relation, relation + RELATIONS) if mask == "triple" else np.full((2, 3), -1)
+    found = walked(TRIPLES, Rule(source, forward, backward, start, np.concatenate(answers)))
+    with torch.no_grad():
+        together = model(found, torch.from_numpy(relation))
+        for q in range(3):
+            head, along, tail = TRIPLES.T
+            any_edge = mask == "pair"
+            out = (head == source[q]) & np.isin(tail, answers[q]) & ((along == relation[q]) | any_edge)
+            back = (tail == source[q]) & np.isin(head, answers[q]) & any_edge
+            assert out.any()
+            alone = reached(TRIPLES[~(out | back)], source[[q]], relation[[q]])
+            here = found.question == q
+            assert found.entity[here].tolist() == alone.entity.tolist()
+            expected = model(alone, torch.from_numpy(relation[[q]]))
+            torch.testing.assert_close(together[torch.from_numpy(here)], expected)
 
 
 def test_names_of_entities_do_not_matter(model: PathEncoder) -> None:

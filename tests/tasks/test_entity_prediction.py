@@ -68,6 +68,7 @@ def test_a_new_entity_is_read_from_its_facts() -> None:
     facts = [("new", "r1", "e4"), ("e1", "r0", "new"), ("e0", "r1", "new")]
     oracle = told(task, *facts)
     answers = ask(oracle, Question("new", "r0", None), top=3)
+    assert answers == ask(told(task, *facts, facts[0]), Question("new", "r0", None), top=3)  # said twice
     assert "e3" in {answer.id for answer in answers}
     assert "e4" not in {answer.id for answer in ask(oracle, Question("new", "r1", None), top=99)}
 

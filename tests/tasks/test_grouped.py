@@ -170,12 +170,14 @@ def test_a_warm_start_trains_complex_and_leaves_the_encoder_as_it_is() -> None:
     assert not torch.equal(task.state_dict()[last], start[last])
 
 
-def test_tables_and_encoder_learn_at_rates_of_their_own() -> None:
-    task = grouped_task(training={"encoder_rate": 0.25})
-    tables, others = task.parameter_groups()
+def test_tables_encoder_and_paths_learn_at_rates_of_their_own() -> None:
+    task = grouped_task(model={"path_hops": 2}, training={"encoder_rate": 0.25, "path_rate": 0.5})
+    tables, others, paths = task.parameter_groups()
     assert [tuple(table.shape) for table in tables["params"]] == [(12, 16), (5, 16)]
-    assert others["scale"] == 0.25
-    count = sum(len(part["params"]) for part in (tables, others))
+    assert (others["scale"], paths["scale"]) == (0.25, 0.5)
+    assert task.model.paths is not None
+    assert set(map(id, paths["params"])) == set(map(id, task.model.paths.parameters()))
+    count = sum(len(part["params"]) for part in (tables, others, paths))
     assert count == len(list(task.parameters()))
 
 

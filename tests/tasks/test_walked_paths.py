@@ -8,6 +8,8 @@ from torch.nn import functional
 
 from detgraph.tasks import GroupedTask
 from detgraph.tasks import paths as module
+from detgraph.tasks.base import Split
+from detgraph.tasks.contexts import queries
 from detgraph.tasks.paths import TOGETHER, AskedAgain, Paths
 
 PATHS = {"path_hops": 2, "path_channels": 8}
@@ -116,6 +118,33 @@ def test_rankings_of_training_triples_hide_what_is_asked() -> None:
     assert task.model.paths is not None
     task.paths.add(task.model.paths, scores, np.array([3]), np.array([2]), np.array([3]))
     assert scores.nonzero()[:, 1].tolist() == [3]  # itself alone
+
+
+@pytest.mark.parametrize("split", ["train", "valid"])
+def test_rankings_add_to_each_question_what_its_own_paths_say(split: Split) -> None:
+    """Many questions in several blocks, as one by one."""
+    task = path_task().eval()
+    asked = queries(getattr(task.data, split), 2)
+    model = task.model.paths
+    assert model is not None
+    with torch.no_grad():
+        whole = list(task.model_scores(asked, split))
+        task.model.paths = None
+        alone = list(task.model_scores(asked, split))
+        rows = 0
+        for with_paths, without in zip(whole, alone, strict=True):
+            _, first = np.unique(with_paths.row, return_index=True)
+            for row, (source, relation, _) in enumerate(with_paths.asked[first]):
+                own = np.flatnonzero(
+                    (task.questions.source == source) & (task.questions.relation == relation)
+                )
+                expected = torch.zeros(1, task.paths.entities)
+                hidden = own if split == "train" else None
+                task.paths.add(model, expected, np.array([source]), np.array([relation]), hidden)
+                gain = with_paths.scores[row] - without.scores[row]
+                torch.testing.assert_close(gain, expected[0], atol=1e-5, rtol=1e-5)
+                rows += 1
+    assert rows == (44 if split == "train" else 4)
 
 
 def test_a_new_entity_walks_as_if_training_had_its_triples() -> None:

@@ -113,14 +113,20 @@ def test_runs_that_follow_paths_resume_bit_for_bit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kernels", ["auto", "torch"])
-@pytest.mark.parametrize("task", ["graph", "entity"])
+@pytest.mark.parametrize(
+    ("task", "extras"),
+    [
+        ("graph", {"walk_steps": 3, "walk_bias": True, "rings": True, "messages": True}),
+        ("entity", {}),
+        ("entity", {"composition": "complex", "path_hops": 2}),
+    ],
+)
 def test_mixed_precision_finds_nearly_the_same(
-    task: TaskName, kernels: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    task: TaskName, extras: dict[str, Any], kernels: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not half_products_run():
         pytest.skip("a product in bfloat16 ends the process on this CPU")
     monkeypatch.setenv("DETGRAPH_KERNELS", kernels)
-    extras = {"walk_steps": 3, "walk_bias": True, "rings": True, "messages": True} if task == "graph" else {}
     model = {"model": {**extras, "dropout": 0, "attention_dropout": 0}}
     losses = []
     for precision in ("32-true", "bf16-mixed"):

@@ -149,15 +149,15 @@ class EgoModelConfig(ResidualModelConfig):
     """How an entity and a relation become a token: by the triple Transformer, one sequence a query (HittER);
     or by ComplEx's product, with the neighbourhood shared by several questions (for CPUs)."""
     mask: Literal["pair", "triple"] = "triple"
-    """In training hide from a query's context its own triple, or every edge between the pair."""
+    """In training hide from a query's context and paths its own triple, or every edge between the pair."""
     votes: Annotated[float, Field(ge=0)] = 0.0
     """How much the training answers of similar entities to the same question count in rankings."""
     vote_sharpness: Annotated[float, Field(ge=0)] = 5.0
     """How much more the most similar ones count: the factor of cosines in the softmax over voters."""
     path_hops: Annotated[int, Field(ge=0)] = 0
     """With composition=complex: the structural encoder also follows paths of so many edges; 0 = none."""
-    path_channels: Count = 32
-    """Size of the states along paths; a multiple of 8 is quick."""
+    path_channels: Annotated[int, Field(gt=0, multiple_of=8)] = 32
+    """Size of the states along paths."""
 
     @model_validator(mode="after")
     def _has_effect(self) -> "EgoModelConfig":
@@ -173,6 +173,8 @@ class EgoModelConfig(ResidualModelConfig):
                 raise ValueError(f"model.channels must be even with complex numbers (got {self.channels})")
         elif self.path_hops:
             raise ValueError("model.path_hops has no effect with model.composition=transformer: remove it")
+        if self.path_hops and self.tau == 0:
+            raise ValueError("model.path_hops has no effect with model.tau=0, semantic only: remove it")
         if not self.path_hops and self.path_channels != type(self).model_fields["path_channels"].default:
             raise ValueError("model.path_channels has no effect with model.path_hops=0: remove it")
         return self

@@ -147,9 +147,10 @@ class EntityTrainingConfig(SelfSupervisedTrainingConfig):
     relation_weight: Annotated[float, Field(ge=0)] = 0.0
     """With model.composition=complex: weight of predicting the relation between two entities, too."""
     warm_start: Annotated[int, Field(ge=0)] = 0
-    """With model.composition=complex: epochs without the encoder, as ComplEx."""
+    """With model.composition=complex: epochs without attention, as ComplEx (and paths)."""
     encoder_rate: Annotated[float, Field(gt=0)] = 1.0
-    """Learning rate of all parameters but the tables of entities and relations, as a share of theirs."""
+    """Learning rate of all parameters but the tables of entities and relations and the path encoder, as a
+    share of the tables'."""
     path_batch: Count = 64
     """With model.path_hops: questions a step whose paths are followed, beside the others."""
     path_rate: Annotated[float, Field(gt=0)] = 1.0

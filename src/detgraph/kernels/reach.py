@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
-from detgraph.kernels.lanes import PARALLEL
+from detgraph.kernels.lanes import PARALLEL, use_threads
 from detgraph.kernels.path_step import Hop
 
 Integers = NDArray[np.int64]
@@ -47,9 +47,7 @@ class Reached(NamedTuple):
     hops: list[Hop]
     question: Integers  # (goals,) ascending
     entity: Integers  # (goals,) ascending within a question
-    node: (
-        Integers  # (goals,) what sends at the last hop and is the same entity, over all questions; -1 = none
-    )
+    node: Integers  # (goals,) the same entity among all that send at the last hop; -1 = none
 
 
 def reach(graph: Graph, rule: Rule, hops: int, goals: NDArray[np.bool_]) -> Reached:
@@ -62,6 +60,7 @@ def reach(graph: Graph, rule: Rule, hops: int, goals: NDArray[np.bool_]) -> Reac
         goals: (entities,) where paths may end, beside hidden answers.
     """
     size = len(rule.source)
+    use_threads(size * len(graph.neighbor))
     nodes, edges = np.ones((size, hops), np.int64), np.zeros((size, hops), np.int64)
     nothing = np.zeros((size + 1, 2), np.int64), np.empty(0, np.int32), np.empty((3, 0), np.int32)
     walk(graph, rule, nodes, edges, *nothing, False)

@@ -41,7 +41,8 @@ class PathLayer(nn.Module):
         along = self.by_relation(question).view(len(question), self.relations, -1)
         before = states.index_select(0, old)
         sums = self.message(path_step(states, along, hop)).index_add(0, new, self.state(before))
-        after: Tensor = self.norm(sums).relu().index_add(0, new, before)
+        # Sums of states stay whole where mixed precision makes products in halves.
+        after: Tensor = self.norm(sums.float()).relu().index_add(0, new, before)
         return after
 
 
@@ -62,7 +63,7 @@ class PathEncoder(nn.Module):
 
     def __init__(self, relations: int, channels: int, hops: int) -> None:
         super().__init__()
-        self.question = nn.Embedding(relations, channels)
+        self.question = nn.Parameter(torch.randn(relations, channels))
         self.layers = nn.ModuleList(PathLayer(relations, channels) for _ in range(hops))
         self.state = nn.Linear(channels, channels)
         self.asked = nn.Linear(channels, channels, bias=False)
@@ -75,7 +76,7 @@ class PathEncoder(nn.Module):
             reached: by the questions.
             relation: (questions,) asked for.
         """
-        question = self.question(relation)
+        question = self.question.index_select(0, relation)
         states, last = question, len(self.layers) - 1
         for number, (layer, hop) in enumerate(zip(self.layers, reached.hops, strict=True)):
             if number < last:  # what sends is the beginning of each question's receivers

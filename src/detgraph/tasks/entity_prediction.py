@@ -83,8 +83,9 @@ class Oracle:
             head, relation, tail = tail, relation + len(self.relations.ids), head
         assert isinstance(tail, int)
         relations, neighbors = self.new.setdefault(head, ([], []))
-        relations.append(relation)
-        neighbors.append(tail)
+        if (relation, tail) not in zip(relations, neighbors, strict=True):  # as in training, none twice
+            relations.append(relation)
+            neighbors.append(tail)
 
     def understand(self, question: Question) -> Asked:
         """Which entity and relation are meant.

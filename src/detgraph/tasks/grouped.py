@@ -86,14 +86,13 @@ class GroupedTask(EntityTask):
     @override
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Tables, the path encoder, and all else."""
-        groups = super().parameter_groups()
+        tables, others = super().parameter_groups()
         if self.model.paths is None:
-            return groups
+            return [tables, others]
         paths = list(self.model.paths.parameters())
         known = {id(parameter) for parameter in paths}
-        for part in groups:
-            part["params"] = [parameter for parameter in part["params"] if id(parameter) not in known]
-        return [*groups, {"params": paths, "scale": self.config.training.path_rate}]
+        others["params"] = [parameter for parameter in others["params"] if id(parameter) not in known]
+        return [tables, others, {"params": paths, "scale": self.config.training.path_rate}]
 
     def steps(self) -> int:
         """Batches an epoch."""
@@ -169,18 +168,11 @@ class GroupedTask(EntityTask):
             sources = self.model(batch, self.model.entity(batch.entities))
             states = self.model.ask(sources[batch.group], batch.relation)
             scores = states @ self.table.t()
-            self.add_paths(
-                scores, source[numbers], relation[numbers], None if own is None else own[part >= 0]
-            )
+            if self.model.paths is not None:
+                again = None if own is None else own[part >= 0]
+                self.paths.add(self.model.paths, scores, source[numbers], relation[numbers], again)
             here = slice(*np.searchsorted(question, [numbers[0], numbers[-1] + 1]))
             yield Scored(scores, asked[here], question[here] - numbers[0])
-
-    def add_paths(
-        self, scores: Tensor, source: Integers, relation: Integers, own: Integers | None = None
-    ) -> None:
-        """Add what paths say to the ``scores`` of questions, in place."""
-        if self.model.paths is not None:
-            self.paths.add(self.model.paths, scores, source, relation, own)
 
     def scores_of_new(self, relations: Integers, neighbors: Integers, asked: int) -> Tensor:
         """Scores of all entities as answers about an entity that has no embedding, only triples.
@@ -257,6 +249,7 @@ class GroupedTask(EntityTask):
         whole = 4 * (self.groups_a_batch * states + 3 * training.batch_size * candidates)
         if self.model.paths is None:
             return whole
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed)  # the same estimate whenever it is asked for
             nodes = self.paths.nodes(training.path_batch)
         return whole + 4 * 8 * model.path_channels * nodes
