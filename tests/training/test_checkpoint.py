@@ -26,7 +26,7 @@ def steps(model: nn.Module, optimizer: optim.Optimizer, count: int) -> None:
 
 
 def save(path: Path, model: nn.Module, optimizer: optim.Optimizer, best: Snapshot | None = None) -> Progress:
-    progress = Progress(3, 2, None if best is None else 0.25, 1, 4, 5.5, {"main": 1.25})
+    progress = Progress(3, 2, None if best is None else {"mrr": 0.25}, 1, 4, 5.5, {"main": 1.25})
     now = Snapshot(dict(model.state_dict()), {"0": torch.tensor([[1, -1]])})
     save_checkpoint(path, progress, now, best, optimizer)
     return progress

@@ -21,7 +21,7 @@ class Progress:
 
     epoch: int = 0
     step: int = 0  # batches done in this epoch
-    best: float | None = None
+    best: dict[str, float] | None = None  # validation metrics of the weights to keep
     best_epoch: int = -1
     stale: int = 0  # evaluations since the best one
     seconds: float = 0.0

@@ -198,7 +198,7 @@ class Trainer:
             try:
                 with self.average.in_use(), fitting_threads(task):
                     record["valid"] = task.evaluate("valid")
-                    self.keep_if_best(record["valid"][task.metric])
+                    self.keep_if_best(record["valid"])
             except Interrupted:
                 self.save()  # the epoch is trained, and will be evaluated
                 raise
@@ -208,17 +208,17 @@ class Trainer:
         self.run.append_metrics(record)
         return record
 
-    def keep_if_best(self, score: float) -> None:
+    def keep_if_best(self, metrics: Metrics) -> None:
         """Keep the present weights if none before had a better validation metric."""
-        progress, sign = self.progress, 1 if self.task.higher_is_better else -1
-        if math.isnan(score):
+        progress, sign, metric = self.progress, 1 if self.task.higher_is_better else -1, self.task.metric
+        if math.isnan(metrics[metric]):
             raise Diverged(
-                f"the validation {self.task.metric} is not a number after epoch {progress.epoch + 1}, so it "
+                f"the validation {metric} is not a number after epoch {progress.epoch + 1}, so it "
                 "cannot choose the weights. Either training has diverged (a smaller "
                 "training.learning_rate helps), or the validation part lacks labels of some class."
             )
-        if progress.best is None or sign * score > sign * progress.best:
-            progress.best, progress.best_epoch, progress.stale = score, progress.epoch, 0
+        if progress.best is None or sign * metrics[metric] > sign * progress.best[metric]:
+            progress.best, progress.best_epoch, progress.stale = metrics, progress.epoch, 0
             self.best = self.snapshot()
         else:
             progress.stale += 1
@@ -243,13 +243,14 @@ class Trainer:
         """Take the weights that validation chose, read the test split once, and write the outcome."""
         task, progress = self.task, self.progress
         assert self.best is not None, "the last epoch is always evaluated"
+        assert progress.best is not None
         task.load_state_dict(self.best.weights)
         task.load_neighbor_state(self.best.neighbors)
         tested = self.read_test and task.has("test")
         result = Result(
             metric=task.metric,
             higher_is_better=task.higher_is_better,
-            valid=task.evaluate("valid"),
+            valid=progress.best,
             test=task.evaluate("test") if tested else None,
             trivial=task.trivial("test" if tested else "valid"),
             best_epoch=progress.best_epoch,
