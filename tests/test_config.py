@@ -161,8 +161,10 @@ FULL: list[dict[str, Any]] = [
     {
         "task": "entity",
         "data": {"name": "umls"},
-        "model": {"composition": "complex"},
+        "model": {"composition": "complex", "path_hops": 3, "path_channels": 16},
         "training": {
+            "path_batch": 8,
+            "path_rate": 0.5,
             "group": 3,
             "candidates": 77,
             "n3": 0.125,

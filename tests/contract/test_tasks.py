@@ -1,7 +1,7 @@
 """What every task owes the training loop, whatever its data."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -27,6 +27,15 @@ from detgraph.tasks import Split, Task
 Y = np.random.default_rng(0).normal(size=(20, 2))
 CLASSES = np.vstack([Y[:16] > 0, np.eye(2), np.eye(2)]).astype(float)  # both classes in every split
 LABELS = (torch.rand(30, 4, generator=torch.Generator().manual_seed(5)) < 0.4).float()
+
+
+def paths_task(model: Mapping[str, Any] | None = None, **options: Any) -> Task:
+    """Questions in groups, with paths unless there is no structural encoder."""
+    model = model or {}
+    paths = {} if model.get("tau") == 0 else {"path_hops": 2, "path_channels": 8}
+    return grouped_task(model={**paths, **model}, **options)
+
+
 BUILDERS: dict[str, Callable[..., Task]] = {
     "graph": lambda **options: graph_task(molecules(Y), **options),
     "graph-classes": lambda **options: graph_task(molecules(CLASSES, kind="classification"), **options),
@@ -34,9 +43,7 @@ BUILDERS: dict[str, Callable[..., Task]] = {
     "node-labels": lambda **options: node_task(network(y=LABELS), **options),
     "node-table": lambda **options: node_task(network(x=None), **options),
     "entity": lambda **options: entity_task(**options),
-    "entity-paths": lambda model=None, **options: grouped_task(
-        model={"path_hops": 2, "path_channels": 8, **(model or {})}, **options
-    ),
+    "entity-grouped": lambda **options: paths_task(**options),
 }
 DROPOUT = {"dropout": 0.3, "attention_dropout": 0.3}
 

@@ -241,7 +241,7 @@ def test_the_test_split_is_read_once_after_training(tmp_path: Path) -> None:
     assert isinstance(config, GraphConfig)
     task = CountingTask(load_molecules(config.data), config)
     Trainer(task, config.training, RunFolder.create(tmp_path / "run", config)).train()
-    assert task.__dict__["evaluated"] == ["valid"] * 4 + ["valid", "test"]
+    assert task.__dict__["evaluated"] == ["valid"] * 4 + ["test"]
 
 
 def test_a_loss_that_is_not_finite(tmp_path: Path) -> None:
