@@ -86,7 +86,7 @@ def test_one_by_one_is_the_same(model: PathEncoder) -> None:
 
 @pytest.mark.parametrize("mask", ["pair", "triple"])
 def test_hidden_edges_are_as_good_as_gone(model: PathEncoder, mask: str) -> None:
-    """Several questions, each with up to two answers hidden: the scores on the graph without their triples."""
+    """Several questions, each with one or two answers hidden: scores as if they were not there."""
     number = np.array([0, 5, 11])
     asked = TRIPLES[number]  # the first triple of a few heads, and whatever else the head leads to
     answers = [np.unique(TRIPLES[(TRIPLES[:, :2] == row[:2]).all(axis=1), 2])[:2] for row in asked]
